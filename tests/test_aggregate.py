@@ -139,10 +139,10 @@ class TestPerturbed:
     [
         ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
-        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must be positive with sum 1, got "),
+        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must have sum 1, got "),
         (
             {"bandwidth_weights": [0.5, 0.5]},
-            r"`bandwidth_weights` must have one weight per statistic, shape \(10,\), got \(2,\)",
+            r"`bandwidth_weights` must hold one weight per statistic, shape \(10,\), got shape \(2,\)",
         ),
         ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
         ({"alpha": 1.0}, "`alpha` must lie strictly between 0 and 1, got 1.0"),

@@ -63,18 +63,9 @@ def test_chains_and_verdicts_are_taken_and_open_questions_counted():
     assert "inconclusive: 2 samples" in str(found)
 
 
-def test_an_error_of_the_test_says_in_which_repetition_it_came():
-    def sample(n, rng):
-        return np.full((n, 2), np.nan)
-
-    with pytest.raises(ValueError, match="`draws` must be finite") as caught:
-        sc.calibrate(TARGET, sample, 30, test=QUICK, repetitions=3, rng=0)
-    assert caught.value.__notes__ == ["in repetition 0 of calibrate"]
-
-
 def test_a_target_without_draws_of_its_own_needs_a_sampler():
     plain = sc.Target(normal_log_density, dim=2)
-    with pytest.raises(ValueError, match="`sample` must be a function"):
+    with pytest.raises(TypeError, match="`sample` must be a function"):
         sc.calibrate(plain, None, 30)
 
 
@@ -100,27 +91,18 @@ def test_quick_level(model, test):
     ("change", "message"),
     [
         ({"test": "ksd"}, r"`test` must be a function test\(draws, target, rng=...\), got 'ksd'"),
-        ({"sample": np.zeros((30, 2))}, r"`sample` must be a function \(n, rng\) -> draws, got ndarray"),
+        ({"sample": np.zeros((30, 2))}, r"`sample` must be a function \(n, rng\) -> draws, .*got ndarray"),
         (
             {"test": lambda draws, target, rng: sc.ksd_test(draws, target, rng=rng).statistic},
             "`test` must return an object with a number `pvalue`",
         ),
-        ({"n_jobs": 1.5}, "must be an integer from -1024 to 1024 other than 0 .-1: all cores., got 1.5"),
-        ({"n_jobs": 0}, "must be an integer from -1024 to 1024 other than 0 .-1: all cores., got 0"),
+        ({"n_jobs": 0}, "`n_jobs` must be a positive integer, got 0"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
     options = {"sample": None, "test": QUICK} | change
     with pytest.raises((TypeError, ValueError), match=message):
         sc.calibrate(TARGET, n=30, repetitions=2, rng=0, **options)
-
-
-def test_what_the_test_takes_is_taken():
-    def keyed(n, rng):
-        x = TARGET.sample(n, rng)
-        return {"x[0]": x[:, 0], "x[1]": x[:, 1]}
-
-    assert sc.calibrate(TARGET, keyed, 30, test=QUICK, repetitions=2, rng=0).n_inconclusive == 0
 
 
 def test_what_check_rejects_for_a_fact_counts_at_every_level():

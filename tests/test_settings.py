@@ -29,7 +29,7 @@ CASES = [
         | {"kernel": sc.RBF(), "bandwidths": [0.5, 2.0], "bandwidth_weights": [0.3, 0.7], "alpha": 0.1},
     ),
     ("pksdagg_test", AGGREGATED | KERNEL | JUMPS | {"kernel": sc.RBF(), "bandwidths": "paper"}),
-    ("fssd_test", FEW | {"n_locations": 3, "train_fraction": 0.4, "optimise": False}),
+    ("fssd_test", FEW | {"n_locations": 3, "train_fraction": 0.4}),
     ("fssd_test", FEW | {"locations": [[0.0, 0.0], [1.0, 1.0]], "bandwidth": 3.0}),
     ("flux_test", {}),
     ("flux_test", FEW | {"modes": MODES, "variant": "exact", "anchors": 2}),

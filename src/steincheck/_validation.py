@@ -173,15 +173,6 @@ def listed_rows(rows: ArrayLike) -> str:
     return f"rows {np.asarray(rows)[:10].tolist()} (counted from 0)"
 
 
-def check_jobs(value: Any) -> None:
-    """Raise unless `value` is a number of worker processes as joblib counts them."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value == 0 or abs(value) > 1024:
-        raise ValueError(
-            f"`n_jobs` must be an integer from -1024 to 1024 other than 0 (-1: all cores), got {shown(value)}"
-        )
-
-
 def shown(value: Any) -> str:
     """The value in a message: short, and never an error of its own."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -13,9 +12,9 @@ from ._validation import (
     RandomSource,
     announce,
     as_count,
-    as_numbers,
     as_positive,
     check_level,
+    check_shape,
     resample_warnings,
 )
 from ._whitening import whitened, whitened_scores
@@ -26,7 +25,6 @@ from .perturbation.move import (
     Jumps,
     Perturbation,
     as_jumps,
-    jump_settings,
     perturbed_stack,
     requested_perturbation,
 )
@@ -58,7 +56,6 @@ class Aggregation(NamedTuple):
     bandwidth_weights: np.ndarray = np.full(10, 0.1)  # of the statistics
     n_level_resamples: int = 999
     alpha: float = 0.05
-    settings: Mapping[str, Any] = {}  # as the user said
 
 
 def ksdagg_test(
@@ -66,7 +63,7 @@ def ksdagg_test(
     target: Target,
     *,
     bandwidths: ArrayLike | Literal["paper"] | None = None,
-    bandwidth_weights: ArrayLike | Literal["uniform"] | None = None,
+    bandwidth_weights: ArrayLike | None = None,
     kernel: Kernel = IMQ(),
     precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
@@ -97,8 +94,8 @@ def ksdagg_test(
         Bandwidths lambda in units of *squared* distance. By default ten, as in the reference implementation:
         b^2 for b from 1/d to the largest distance / d, evenly on the log scale; made for draws of unit scale,
         so give `precondition` for others. "paper": (median distance * 2^i)^2 for i = 0..10.
-    bandwidth_weights : array or "uniform", optional
-        Weights of the bandwidths; positive, with sum 1. By default they are equal, as with "uniform".
+    bandwidth_weights : array, optional
+        Weights of the bandwidths; positive, with sum 1. By default they are equal.
     kernel : IMQ, RBF or any object with `profile`
         Without a bandwidth of its own: it is used with each of `bandwidths`.
     bootstrap : callable or "blocks", optional
@@ -127,20 +124,17 @@ def ksdagg_test(
     >>> sc.ksdagg_test(draws, target, rng=0).reject()
     True
     """
+    inputs = prepare(locals(), aggregated=True)
     aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha)
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng, aggregated=True)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     spread = sample.x.std(axis=0)
     warnings = (*inputs.warnings, *resample_warnings(n_level_resamples, "n_level_resamples"))
     if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
         warnings = (*warnings, other_units(spread.min(), spread.max()))
-    result, found = ksdagg_core(sample, options, aggregation, inputs.streams, whiten=inputs.whiten)
+    result, found = ksdagg_core(sample, inputs.options, aggregation, inputs.streams, whiten=inputs.whiten)
     result = replace(result, warnings=(*warnings, *result.warnings))
     announce(result.warnings)
-    return with_settings(result, inputs, found, **aggregation.settings)
+    return with_settings(result, inputs, found)
 
 
 def ksdagg_core(
@@ -166,7 +160,7 @@ def ksdagg_core(
         blocks = chain_blocks(sample.chain, [stack], options.kernel, some, sample.weight)
     total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
     found = replicate([stack], sample, total, bandwidths, streams, default=wild, blocks=blocks, modes=modes)
-    fields = _aggregate(found, options.n_resamples, aggregation, bandwidths)
+    fields = _aggregate(found, options, aggregation, bandwidths)
     units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
     n, dim = sample.x.shape
     return KsdaggResult(test="KSDAgg test", n=n, dim=dim, units=units, **fields), found
@@ -177,7 +171,7 @@ def pksdagg_test(
     target: Target,
     *,
     bandwidths: ArrayLike | Literal["paper"] | None = None,
-    bandwidth_weights: ArrayLike | Literal["uniform"] | None = None,
+    bandwidth_weights: ArrayLike | None = None,
     kernel: Kernel = IMQ(),
     precondition: ArrayLike | None = None,
     bootstrap: Bootstrap | Literal["blocks"] | None = None,
@@ -217,7 +211,7 @@ def pksdagg_test(
         As in `ksdagg_test`; Markov chains are tested as there.
     bandwidths : array, "paper" or None
         As in `ksdagg_test`, but by default 1 and 4 times the median squared distance of the draws.
-    bandwidth_weights : array or "uniform", optional
+    bandwidth_weights : array, optional
         Weights of the statistics: of the unperturbed draws by bandwidth, then of the perturbed ones. By
         default a quarter for the former and three quarters for the latter.
     modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
@@ -240,17 +234,13 @@ def pksdagg_test(
     >>> sc.pksdagg_test(target.sample(500, 0, weights=[1.0, 0.0]), target, rng=0).reject()
     True
     """
+    arguments = locals()
+    jumps = as_jumps(arguments)
+    inputs = prepare(arguments | jumps.settings, aggregated=True)
     aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha, perturbed=True)
-    jumps = as_jumps(
-        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
-    )
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng, aggregated=True)
     result, found, rows = _pksdagg_core(inputs, jumps, aggregation)
     announce(result.warnings)
-    return with_settings(result, inputs, found, rows, **aggregation.settings, **jump_settings(jumps))
+    return with_settings(result, inputs, found, rows)
 
 
 def _pksdagg_core(
@@ -264,53 +254,45 @@ def _pksdagg_core(
     stacks = [(samples[:1], scores[:1]), (samples[1:], scores[1:])]
     total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
     found = replicate(stacks, sample, total, bandwidths, streams, default=wild)
-    fields = _aggregate(found, options.n_resamples, aggregation, np.tile(bandwidths, 2))
+    fields = _aggregate(found, options, aggregation, np.tile(bandwidths, 2))
     few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
-    fields["warnings"] = (*inputs.warnings, *few, *warnings, *found.how.warnings)
-    result = PksdaggResult(
-        test="pKSDAgg test",
-        n=len(sample.x),
-        dim=inputs.target.dim,
-        **fields,
-        modes=moved.modes,
-        theta=moved.theta,
-        acceptance=moved.acceptance,
-    )
-    return result, found, rows
+    fields |= {
+        "warnings": (*inputs.warnings, *few, *warnings, *found.how.warnings),
+        "modes": moved.modes,
+        "theta": moved.theta,
+        "acceptance": moved.acceptance,
+    }
+    n = len(sample.x)
+    return PksdaggResult(test="pKSDAgg test", n=n, dim=inputs.target.dim, **fields), found, rows
 
 
 def _aggregate(
-    found: Replicated, n_resamples: int, aggregation: Aggregation, bandwidths: np.ndarray
+    found: Replicated, options: QuadraticOptions, aggregation: Aggregation, bandwidths: np.ndarray
 ) -> dict[str, Any]:
     """What all aggregated results record, by `min_p` with two sets of replicates.
 
     With blocks one set serves both, the observed signs included.
     """
-    replicates = found.replicates
+    statistics, replicates = found.statistics, found.replicates
     weights, alpha = aggregation.bandwidth_weights, aggregation.alpha
     if not replicates.shape[1]:
         unknown = np.full(len(weights), np.nan)
-        outcome = MinP(np.nan, np.nan, unknown, unknown, unknown, np.empty(0))
+        outcome = MinP(np.nan, np.nan, unknown, unknown, unknown, None)
     elif found.how.block is None:
-        first, second = np.split(replicates, [n_resamples], axis=1)
-        outcome = min_p(found.statistics, first, second, weights, alpha)
+        first, second = np.split(replicates, [options.n_resamples], axis=1)
+        outcome = min_p(statistics, first, second, weights, alpha)
     else:
-        every = np.column_stack([replicates, found.statistics])
-        outcome = min_p(found.statistics, replicates, every, weights, alpha)
+        every = np.column_stack([replicates, statistics])
+        outcome = min_p(statistics, replicates, every, weights, alpha)
     return {
+        **outcome._asdict(),
         "statistic": -float(np.min(outcome.pvalues / weights)),
-        "pvalue": outcome.pvalue,
-        "null_distribution": outcome.null if len(outcome.null) else None,
         "warnings": found.how.warnings,
         "chains": found.how.chains,
         "bandwidths": bandwidths,
         "bandwidth_weights": weights,
-        "statistics": found.statistics,
-        "pvalues": outcome.pvalues,
-        "pvalue_floor": outcome.floor,
+        "statistics": statistics,
         "alpha": alpha,
-        "levels": outcome.levels,
-        "thresholds": outcome.thresholds,
     }
 
 
@@ -359,30 +341,11 @@ def _as_aggregation(
     elif bandwidths is not None:
         chosen = as_positive(bandwidths, "bandwidths")
         count = len(chosen)
-    if perturbed and weights is None:
-        shares = np.repeat([0.25, 0.75], count) / count
-    else:
-        shares = _as_bandwidth_weights(weights, count * (2 if perturbed else 1))
-    settings = {
-        "bandwidths": bandwidths,
-        "bandwidth_weights": weights,
-        "n_level_resamples": n_level_resamples,
-        "alpha": alpha,
-    }
-    return Aggregation(chosen, shares, n_level_resamples, alpha, settings)
-
-
-def _as_bandwidth_weights(weights: Any, count: int) -> np.ndarray:
-    """So many weights with sum 1."""
-    if weights is None or (isinstance(weights, str) and weights == "uniform"):
-        return np.full(count, 1 / count)
-    if isinstance(weights, str):
-        raise ValueError(f"`bandwidth_weights` must be an array or 'uniform', got {weights!r}")
-    values = as_numbers(weights, "bandwidth_weights", "an array of numbers or 'uniform'")
-    if values.shape != (count,):
-        raise ValueError(
-            f"`bandwidth_weights` must have one weight per statistic, shape ({count},), got {values.shape}"
-        )
-    if not ((values > 0).all() and abs(values.sum() - 1) <= 1e-8):
-        raise ValueError(f"`bandwidth_weights` must be positive with sum 1, got {values.tolist()}")
-    return values
+    shares = np.repeat([0.25, 0.75] if perturbed else [1.0], count) / count
+    if weights is not None:
+        values = as_positive(weights, "bandwidth_weights")
+        check_shape(values, shares.shape, "bandwidth_weights", "one weight per statistic")
+        if abs(values.sum() - 1) > 1e-8:
+            raise ValueError(f"`bandwidth_weights` must have sum 1, got {values.tolist()}")
+        shares = values
+    return Aggregation(chosen, shares, n_level_resamples, alpha)

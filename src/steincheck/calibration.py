@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from ._validation import (
     RandomSource,
     as_count,
     as_positive,
-    check_jobs,
     check_level,
     check_switch,
     is_number,
@@ -63,7 +62,8 @@ def calibrate(
     alpha : float or sequence of float
         Levels.
     n_jobs : int
-        Number of worker processes (joblib), -1 for all cores. The outcome does not depend on it.
+        Number of worker processes, by joblib (the extra `parallel`), -1 for all cores. The outcome does not
+        depend on it.
     progress : bool, optional
         Show a progress bar; by default on a terminal.
     rng : int, Generator or SeedSequence, optional
@@ -89,31 +89,33 @@ def calibrate(
     """
     require_target(target)
     draw = target.sample if sample is None else sample
-    if draw is None:
-        raise ValueError("`sample` must be a function (n, rng) -> draws: the target has none of its own")
     if not callable(draw):
-        raise TypeError(f"`sample` must be a function (n, rng) -> draws, got {type(sample).__name__}")
+        raise TypeError(
+            "`sample` must be a function (n, rng) -> draws, or None for a model with exact draws, got "
+            f"{type(sample).__name__}"
+        )
     if not callable(test):
         raise TypeError(f"`test` must be a function test(draws, target, rng=...), got {test!r}")
     as_count(n, "n", maximum=10**9)
     as_count(repetitions, "repetitions")
+    if n_jobs != -1:
+        as_count(n_jobs, "n_jobs", maximum=1024)
     levels = as_positive(alpha, "alpha")
     check_level(float(levels.max()))
-    check_jobs(n_jobs)
     check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
-    work = partial(_repetition, draw, test, target, int(n), float(levels.max()))
+    work = partial(_outcome, draw, test, target, n, float(levels.max()))
     outcomes = list[_Outcome]()
     with progress_bar(progress) as tick:
-        for outcome in _run(work, generator, int(repetitions), int(n_jobs)):
+        for outcome in _run(work, generator.spawn(repetitions), n_jobs):
             outcomes.append(outcome)
             tick(f"sample {len(outcomes)} of {repetitions}", len(outcomes), repetitions)
     inner = test.func if isinstance(test, partial) else test
     return CalibrationResult(
         test=str(getattr(inner, "__name__", type(inner).__name__)),
-        n=int(n),
+        n=n,
         dim=target.dim,
-        repetitions=int(repetitions),
+        repetitions=repetitions,
         alpha=levels,
         **_rates(outcomes, levels),
         n_inconclusive=sum(outcome.inconclusive for outcome in outcomes),
@@ -130,39 +132,28 @@ class _Outcome(NamedTuple):
 
 
 def _run(
-    work: Callable[..., _Outcome], rng: np.random.Generator, repetitions: int, n_jobs: int
-) -> Iterator[_Outcome]:
+    work: Callable[..., _Outcome], streams: Sequence[np.random.Generator], n_jobs: int
+) -> Iterable[_Outcome]:
     """The outcomes in the order of the repetitions, each with a stream of its own."""
-    streams = rng.spawn(repetitions)
     if n_jobs == 1:
-        yield from (work(k, stream) for k, stream in enumerate(streams))
-        return
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        raise ImportError("`n_jobs` other than 1 needs joblib: pip install 'steincheck[parallel]'") from None
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    yield from parallel(delayed(work)(k, stream) for k, stream in enumerate(streams))
+        return map(work, streams)
+    from joblib import Parallel, delayed
+
+    return Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(work), streams))
 
 
-def _repetition(
+def _outcome(
     draw: Callable[[int, np.random.Generator], Any],
     test: Callable[..., Any],
     target: Target,
     n: int,
     level: float,
-    k: int,
     rng: np.random.Generator,
 ) -> _Outcome:
     """The outcome of one sample; `level` is the largest."""
     for_draws, for_test = rng.spawn(2)
     with without_user_warnings():
-        try:
-            draws = draw(n, for_draws)
-            result = test(draws, target, rng=for_test)
-        except Exception as error:
-            error.add_note(f"in repetition {k} of calibrate")
-            raise
+        result = test(draw(n, for_draws), target, rng=for_test)
     pvalue: Any = getattr(result, "pvalue", None)
     if not is_number(pvalue):
         raise TypeError(f"`test` must return an object with a number `pvalue`, got {type(result).__name__}")
@@ -182,12 +173,14 @@ def _rates(outcomes: Sequence[_Outcome], levels: np.ndarray) -> dict[str, Any]:
     counts = [int(np.sum(facts | (pvalues <= level))) for level in levels]
     intervals = [stats.binomtest(count, len(pvalues)).proportion_ci(method="exact") for count in counts]
     finite = pvalues[np.isfinite(pvalues)]
-    uniform = stats.kstest(finite, "uniform").pvalue if len(finite) else np.nan
-    excess = stats.kstest(finite, "uniform", alternative="greater").pvalue if len(finite) else np.nan
+    ways = {"uniform_pvalue": "two-sided", "excess_pvalue": "greater"}
+    uniform = {
+        name: float(stats.kstest(finite, "uniform", alternative=way).pvalue) if len(finite) else np.nan
+        for name, way in ways.items()
+    }
     return {
         "rates": np.array(counts) / len(pvalues),
         "intervals": np.array([(interval.low, interval.high) for interval in intervals]),
         "pvalues": pvalues,
-        "uniform_pvalue": float(uniform),
-        "excess_pvalue": float(excess),
+        **uniform,
     }

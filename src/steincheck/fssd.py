@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validation import RandomSource, announce, as_count, as_numbers, as_one_positive, check_switch, recorded
-from .chains.blocks import autocorrelation_time, block_signs, block_sums, cut_blocks
+from ._validation import RandomSource, announce, as_count, as_one_positive
+from .chains.blocks import Blocks, autocorrelation_time, block_signs, block_sums, cut_blocks
 from .chains.reading import Sample
-from .result import ChainBlocks, FssdResult, among_all, cannot_tell
+from .draws import as_matrix
+from .result import FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue, random_blocks
 from .stein.kernels import median_squared_distance
-from .stein.quadratic import QuadraticOptions, Streams, check_fraction, prepare, split_rows
-from .target import Target, require_target, score_at
+from .stein.quadratic import Streams, check_fraction, prepare, split_rows
+from .target import Target, score_at
 from .typing import DrawsLike
 from .wording.results import UNSEEN_DRAWS, few_draws
 
@@ -68,7 +69,6 @@ def fssd_test(
     *,
     n_locations: int = 10,
     train_fraction: float = 0.2,
-    optimise: bool = True,
     locations: ArrayLike | None = None,
     bandwidth: float | None = None,
     n_resamples: int = 999,
@@ -102,11 +102,8 @@ def fssd_test(
         J, or the number of training draws if that is smaller.
     train_fraction : float
         Share of the draws used to place the locations, in (0, 1).
-    optimise : bool
-        Maximise the estimated power. Otherwise locations are drawn from a Gaussian fitted to the training
-        draws and the bandwidth is their median squared distance.
     locations : array (J, d), optional
-        Locations of your own: nothing is trained, the three options above have no effect, and all draws are
+        Locations of your own: nothing is trained, the two options above have no effect, and all draws are
         tested.
     bandwidth : float, optional
         Kernel bandwidth in units of squared distance, to go with `locations`; by default the median squared
@@ -132,111 +129,92 @@ def fssd_test(
     >>> sc.fssd_test(draws, target, rng=0).reject()
     True
     """
-    require_target(target)
+    inputs = prepare(locals())
     as_count(n_locations, "n_locations")
     check_fraction(train_fraction)
-    check_switch(optimise, "optimise")
-    placement = _as_placement(locations, bandwidth, target.dim)
-    unused = QuadraticOptions()[:3]  # kernel, precondition and bootstrap
-    options = QuadraticOptions(*unused, n_resamples, check_score, independent, weights, log_weights)
-    inputs = prepare(draws, target, options, rng)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
-    tested = np.arange(len(sample.x))
-    if placement is None:
-        train, tested = split_rows(sample, train_fraction, inputs.streams.split)
-        if not len(train):
-            raise ValueError(f"`train_fraction` leaves no draws of such short chains, got {train_fraction}")
-        placement = _trained_placement(sample.rows(train), n_locations, optimise, inputs.streams)
+    if locations is not None:
+        tested = np.arange(len(sample.x))
+        places = as_matrix(locations, target.dim, minimum=1, name="locations")
+        if bandwidth is None:
+            bandwidth = median_squared_distance(sample.x, inputs.streams.bandwidth)
+        placement = Placement(places, as_one_positive(bandwidth, "bandwidth"))
     elif bandwidth is None:
-        width = median_squared_distance(sample.x, inputs.streams.bandwidth)
-        placement = placement._replace(bandwidth=width)
+        train, tested = split_rows(sample, train_fraction, inputs.streams.split)
+        placement = _trained_placement(sample.rows(train), n_locations, inputs.streams)
+    else:
+        raise ValueError(
+            "`bandwidth` goes with `locations`: without them both are found on the training draws"
+        )
     result = fssd_core(sample.rows(tested), placement, n_resamples, inputs.streams)
     result = replace(result, warnings=(*inputs.warnings, *result.warnings))
     announce(result.warnings)
-    names = ("n_resamples", "check_score", "independent", "weights", "log_weights")
-    settings = recorded(
-        n_locations=n_locations,
-        train_fraction=train_fraction,
-        optimise=optimise,
-        locations=locations,
-        bandwidth=bandwidth,
-        **{name: getattr(options, name) for name in names},
-        rng=inputs.seed,
-    )
-    return among_all(replace(result, settings=settings), np.sort(tested), len(sample.x))
+    return among_all(replace(result, settings=inputs.settings), np.sort(tested), len(sample.x))
 
 
 def fssd_core(sample: Sample, placement: Placement, n_resamples: int, streams: Streams) -> FssdResult:
     """The test on draws and their scores."""
-    n_locations, dim = placement.locations.shape
-    n = len(sample.x)
+    n, dim = sample.x.shape
     moments = feature_moments(sample, placement)
     eigenvalues = np.clip(np.linalg.eigvalsh(moments.covariance)[::-1], 0.0, None)
+    blocks = None
     if sample.chain is None and sample.weight is None and sample.group is None:
-        null = _simulate(eigenvalues, n_resamples, streams.bootstrap)
-        found = _Found(moments.n * moments.unbiased, null)
+        normals = streams.bootstrap.standard_normal((n_resamples, len(eigenvalues)))
+        contributions, null = n * moments.unbiased, (normals**2 - 1) @ eigenvalues
     else:
-        found = _found_by_signs(sample, placement, moments.mean, n_resamples, streams)
-    statistic = float(found.contributions.sum())
+        contributions, null, blocks = _flip_signs(sample, placement, moments.mean, n_resamples, streams)
+    statistic = float(contributions.sum())
     # free of units: tau^2 is of the order of 1/bandwidth where the kernel sees draws
     unseen = eigenvalues[0] * placement.bandwidth < 1e-12
     least = 40  # draws: with fewer, the limiting distribution rejects correct samples too often
     return FssdResult(
         "FSSD test",
         statistic,
-        np.nan if unseen else pvalue(statistic, found.null),
-        found.null if len(found.null) else None,
+        np.nan if unseen else pvalue(statistic, null),
+        null if len(null) else None,
         n,
         dim,
         (
             *([few_draws(n, least)] if n < least else []),
-            *found.warnings,
+            *([cannot_tell(blocks.remedy)] if blocks and blocks.remedy else []),
             *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
         ),
-        chains=found.chains,
+        chains=None if blocks is None else blocks.record,
         locations=placement.locations,
         bandwidth=placement.bandwidth,
-        contributions=found.contributions.reshape(dim, n_locations).sum(axis=0),
+        contributions=contributions.reshape(dim, -1).sum(axis=0),
         eigenvalues=eigenvalues,
         power_criterion=moments.power_criterion,
     )
 
 
-class _Found(NamedTuple):
-    """What the features contribute to the statistic, and its null distribution."""
-
-    contributions: np.ndarray  # (d J,)
-    null: np.ndarray  # (B,)
-    chains: ChainBlocks | None = None
-    warnings: tuple[str, ...] = ()
-
-
-def _found_by_signs(
+def _flip_signs(
     sample: Sample, placement: Placement, mean: np.ndarray, n_resamples: int, streams: Streams
-) -> _Found:
+) -> tuple[np.ndarray, np.ndarray, Blocks | None]:
     """n times the mean of tau.tau' over pairs of draws in different blocks, and its values with other signs.
 
-    Blocks of chains are long compared with the autocorrelation time of tau.(mean of tau). Those of other
-    draws are random; groups stay together.
+    The former feature by feature, (d J,), the latter (B,), none if there are too few blocks; the blocks of
+    chains. These are long compared with the autocorrelation time of tau.(mean of tau). Blocks of other draws
+    are random; groups stay together.
     """
     tau = np.concatenate(list(_in_chunks(sample, placement)))
     n = len(tau)
-    chains, remedy = None, ""
+    blocks = None
     if sample.chain is None:
         block = random_blocks(n, streams.blocks, sample.group)
     else:
         blocks = cut_blocks(autocorrelation_time(tau @ mean, sample.chain), sample.chain)
-        block, chains, remedy = blocks.label, blocks.record, blocks.remedy
+        block = blocks.label
     order = np.argsort(block, kind="stable")
     sums = block_sums(tau[order], block[order])
     sizes = np.bincount(block, sample.weight)
     scale = n / (float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
     contributions = scale * (sums.sum(axis=0) ** 2 - within)
-    if remedy:
-        return _Found(contributions, np.empty(0), chains, (cannot_tell(remedy),))
+    if blocks and blocks.remedy:
+        return contributions, np.empty(0), blocks
     signs = block_signs(len(sums), n_resamples, streams.bootstrap).astype(float)
-    return _Found(contributions, scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum()), chains)
+    return contributions, scale * (np.sum((signs @ sums) ** 2, axis=1) - within.sum()), blocks
 
 
 def feature_moments(sample: Sample, placement: Placement) -> FeatureMoments:
@@ -302,14 +280,16 @@ def _negative_criterion(locations: Any, log_bandwidth: Any, x: Any, scores: Any,
 _value_and_slopes = jax.jit(jax.value_and_grad(_negative_criterion, argnums=(0, 1)))
 
 
-def _trained_placement(train: Sample, n_locations: int, optimise: bool, streams: Streams) -> Placement:
-    """Locations drawn from a Gaussian fitted to the training draws; to optimise, the best of a few climbs."""
-    locations = _gaussian_locations(train.x, min(n_locations, len(train.x)), streams.blocks)
+def _trained_placement(train: Sample, n_locations: int, streams: Streams) -> Placement:
+    """The best of a few climbs from locations drawn from a Gaussian fitted to the training draws."""
+    n, dim = train.x.shape
+    covariance = np.atleast_2d(np.cov(train.x.T))
+    values, vectors = np.linalg.eigh(covariance + 1e-12 * np.trace(covariance) / dim * np.eye(dim))
+    noise = streams.blocks.standard_normal((min(n_locations, n), dim))
+    locations = train.x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
     median = median_squared_distance(train.x, streams.bandwidth)
-    if not optimise:
-        return Placement(locations, median)
     # in units in which a standard normal is unchanged: the criterion's regularisation has units
-    unit = float(np.sqrt(median / (2 * train.x.shape[1])))
+    unit = float(np.sqrt(median / (2 * dim)))
     scaled = train._replace(x=train.x / unit, scores=train.scores * unit)
     starts = [Placement(locations / unit, factor * median / unit**2) for factor in (4.0, 2.0, 1.0, 0.5, 0.25)]
     ends = [_climb(scaled, start) for start in starts]
@@ -345,31 +325,3 @@ def _climb(train: Sample, start: Placement) -> Placement:
     # where nothing is wrong the criterion is largest, zero, far from all draws, where nothing can be tested
     seen = [np.trace(feature_moments(train, placement).second) for placement in (start, end)]
     return end if better and seen[1] >= 1e-6 * seen[0] else start
-
-
-def _simulate(eigenvalues: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws of sum_i w_i (Z_i^2 - 1)."""
-    return (rng.standard_normal((size, len(eigenvalues))) ** 2 - 1) @ eigenvalues
-
-
-def _gaussian_locations(x: np.ndarray, n_locations: int, rng: np.random.Generator) -> np.ndarray:
-    """Locations drawn from a Gaussian fitted to the draws."""
-    dim = x.shape[1]
-    covariance = np.atleast_2d(np.cov(x.T))
-    values, vectors = np.linalg.eigh(covariance + 1e-12 * np.trace(covariance) / dim * np.eye(dim))
-    noise = rng.standard_normal((n_locations, dim))
-    return x.mean(axis=0) + noise * np.sqrt(np.clip(values, 0, None)) @ vectors.T
-
-
-def _as_placement(locations: Any, bandwidth: Any, dim: int) -> Placement | None:
-    """The user's locations (J, d) and bandwidth, NaN if it is not given; None if they are to be trained."""
-    if locations is None and bandwidth is not None:
-        raise ValueError(
-            "`bandwidth` goes with `locations`; without them both are found on the training draws"
-        )
-    if locations is None:
-        return None
-    places = as_numbers(locations, "locations", "an array of numbers with one location per row")
-    if places.ndim != 2 or places.shape[1] != dim or not len(places) or not np.isfinite(places).all():
-        raise ValueError(f"`locations` must be finite with shape (J, {dim}), got shape {places.shape}")
-    return Placement(places, np.nan if bandwidth is None else as_one_positive(bandwidth, "bandwidth"))

@@ -19,7 +19,6 @@ from ..perturbation.move import (
     as_jumps,
     budget_of_test,
     check_same_draws,
-    jump_settings,
     move_warnings,
     perturb_core,
     perturbed_stack,
@@ -29,7 +28,6 @@ from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Inputs,
-    QuadraticOptions,
     check_fraction,
     choose_bandwidth,
     prepare,
@@ -108,14 +106,10 @@ def ospksd_test(
     >>> sc.ospksd_test(one_mode_only, target, rng=0).reject()
     True
     """
-    jumps = as_jumps(
-        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
-    )
+    arguments = locals()
+    jumps = as_jumps(arguments)
     check_fraction(train_fraction)
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng)
+    inputs = prepare(arguments | jumps.settings)
     result = _ospksd_core(inputs, jumps, train_fraction)
     announce(result.warnings)
     return result
@@ -161,7 +155,6 @@ def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdR
         found,
         rows=np.sort(test),
         warnings=(*warnings, *move_warnings(trained)),
-        settings={**jump_settings(asked), "train_fraction": train_fraction},
         bandwidth=bandwidth,
         modes=trained.modes,
         theta=trained.theta,

@@ -15,7 +15,6 @@ from ..perturbation.move import (
     Jumps,
     Perturbation,
     as_jumps,
-    jump_settings,
     perturbed_stack,
     requested_perturbation,
 )
@@ -24,7 +23,6 @@ from ..stein.bootstrap import Bootstrap, pvalue
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Inputs,
-    QuadraticOptions,
     Replicated,
     choose_bandwidth,
     prepare,
@@ -118,15 +116,12 @@ def ksd_test(
     >>> sc.ksd_test(draws, target, rng=0).pvalue
     0.001
     """
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng)
+    inputs = prepare(locals())
     sample = inputs.sample
     bandwidth = choose_bandwidth(inputs, sample.x)
     scores = whitened_scores(score_at(target, sample.x), inputs.whiten)
     stack = (whitened(sample.x, inputs.whiten)[None], scores[None])
-    found = replicate([stack], sample, options, bandwidth, inputs.streams)
+    found = replicate([stack], sample, inputs.options, bandwidth, inputs.streams)
     result = ksd_result(KsdResult, "KSD test", inputs, found, bandwidth=bandwidth)
     announce(result.warnings)
     return result
@@ -210,16 +205,11 @@ def pksd_test(
     >>> sc.pksd_test(one_mode_only, target, modes=[[-3.0], [3.0]], theta=0.8, rng=0).reject()
     True
     """
-    theta = PKSD_THETA if theta is None and perturbation is None else theta
-    jumps = as_jumps(
-        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
-    )
+    arguments = locals()
+    jumps = as_jumps(arguments, default=PKSD_THETA)
     if len(jumps.theta) != 1:
         raise ValueError(f"`theta` of pksd_test must be one number, got {len(jumps.theta)}; see spksd_test")
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng)
+    inputs = prepare(arguments | jumps.settings)
     result = _perturbed_core(PksdResult, "pKSD test", inputs, jumps, identity=False)
     announce(result.warnings)
     return result
@@ -286,13 +276,9 @@ def spksd_test(
     >>> sc.spksd_test(one_mode_only, target, rng=0).pvalue
     0.001
     """
-    jumps = as_jumps(
-        target, modes, bounds, theta, n_steps, accept, perturbation, max_evaluations, max_seconds
-    )
-    options = QuadraticOptions(
-        kernel, precondition, bootstrap, n_resamples, check_score, independent, weights, log_weights
-    )
-    inputs = prepare(draws, target, options, rng)
+    arguments = locals()
+    jumps = as_jumps(arguments)
+    inputs = prepare(arguments | jumps.settings)
     result = _perturbed_core(SpksdResult, "spKSD test", inputs, jumps, identity=True)
     announce(result.warnings)
     return result
@@ -311,17 +297,7 @@ def _perturbed_core(
     if identity:
         parts = found.parts[0]
         fields |= {"identity_statistic": float(parts[0]), "theta_statistics": parts[1:]}
-    return ksd_result(
-        kind,
-        test,
-        inputs,
-        found,
-        rows=rows,
-        warnings=warnings,
-        settings=jump_settings(jumps),
-        bandwidth=bandwidth,
-        **fields,
-    )
+    return ksd_result(kind, test, inputs, found, rows=rows, warnings=warnings, bandwidth=bandwidth, **fields)
 
 
 def ksd_result(
@@ -332,12 +308,11 @@ def ksd_result(
     *,
     rows: np.ndarray | None = None,
     warnings: tuple[str, ...] = (),
-    settings: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Result:
     """The result of a test of the rows `rows`, or all, with `fields` that not all tests have.
 
-    `warnings` and `settings` are more than those of `inputs`.
+    `warnings` are more than those of `inputs`.
     """
     n, dim = inputs.sample.x.shape
     null = found.replicates[0]
@@ -352,4 +327,4 @@ def ksd_result(
         chains=found.how.chains,
         **fields,
     )
-    return with_settings(result, inputs, found, rows, **(settings or {}))
+    return with_settings(result, inputs, found, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -163,11 +164,16 @@ class Jumps(NamedTuple):
     n_steps: int
     accept: Accept
     modes: Any = None
-    bounds: Any = None  # as the user said
     box: np.ndarray | None = None
-    made: Perturbation | None = None
     max_evaluations: int | None = None
     max_seconds: float | None = None
+    made: Perturbation | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that have defaults of their own, unless the perturbation was made before."""
+        scales = {"theta": self.theta, "n_steps": self.n_steps, "accept": self.accept}
+        return scales if self.made is None else {}
 
 
 def perturb_core(
@@ -196,41 +202,27 @@ def _origin_matters(maps: JumpMaps, theta: np.ndarray) -> bool:
     return bool(far and not maps.shift_only and np.any(theta != 1))
 
 
-def as_jumps(
-    target: Target,
-    modes: Any,
-    bounds: Any,
-    theta: Any,
-    n_steps: Any,
-    accept: Any,
-    perturbation: Any,
-    max_evaluations: Any,
-    max_seconds: Any,
-) -> Jumps:
-    """Validate what all perturbed tests take; arguments that are None have their defaults."""
-    require_target(target)
-    as_budget(max_evaluations, max_seconds)
-    box = box_beside(modes, bounds, target.dim)
-    given = {"modes": modes, "bounds": bounds, "theta": theta, "n_steps": n_steps, "accept": accept}
+def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jumps:
+    """Validate the arguments that all perturbed tests take; by default theta is `default`."""
+    require_target(arguments["target"])
+    limits = arguments["max_evaluations"], arguments["max_seconds"]
+    as_budget(*limits)
+    given = {name: arguments[name] for name in ("modes", "bounds", "theta", "n_steps", "accept")}
+    modes, bounds, theta, n_steps, accept = given.values()
+    box = box_beside(modes, bounds, arguments["target"].dim)
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
-    if perturbation is None:
-        scales = as_positive(THETA if theta is None else theta, "theta")
-        return Jumps(scales, n_steps, accept, modes, bounds, box, None, max_evaluations, max_seconds)
-    if not isinstance(perturbation, Perturbation):
-        raise TypeError(f"`perturbation` must come from perturb, got {type(perturbation).__name__}")
+    made = arguments["perturbation"]
+    if made is None:
+        return Jumps(
+            as_positive(default if theta is None else theta, "theta"), n_steps, accept, modes, box, *limits
+        )
+    if not isinstance(made, Perturbation):
+        raise TypeError(f"`perturbation` must come from perturb, got {type(made).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
     if twice:
         raise ValueError(f"`perturbation` has its own {', '.join(twice)}: give one or the other")
-    return Jumps(perturbation.theta, perturbation.n_steps, accept, made=perturbation)
-
-
-def jump_settings(jumps: Jumps) -> dict[str, Any]:
-    """The arguments by which the draws were perturbed."""
-    if jumps.made is not None:
-        return {"perturbation": jumps.made}
-    names = ("modes", "bounds", "theta", "n_steps", "accept", "max_evaluations", "max_seconds")
-    return {name: getattr(jumps, name) for name in names}
+    return Jumps(made.theta, made.n_steps, accept, made=made)
 
 
 def check_same_draws(perturbation: Perturbation, sample: Sample) -> None:

@@ -239,11 +239,11 @@ class MinP(NamedTuple):
     """Outcome of the aggregation of K statistics."""
 
     pvalue: float
-    floor: float  #: the smallest p-value that is possible with these replicates
+    pvalue_floor: float  #: the smallest p-value that is possible with these replicates
     pvalues: np.ndarray  #: (K,) of the single tests
     levels: np.ndarray  #: (K,) at which they are made, for the level asked for
     thresholds: np.ndarray  #: (K,) of the statistics at these levels
-    null: np.ndarray  #: (B2,) minus the smallest weighted p-value of each level replicate
+    null_distribution: np.ndarray | None  #: (B2,) minus the smallest weighted p-value of each level replicate
 
 
 def min_p(

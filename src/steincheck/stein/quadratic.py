@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +11,6 @@ from scipy import special
 
 from .._series import index_in_chain
 from .._validation import (
-    Seed,
     as_count,
     as_numbers,
     asymmetries,
@@ -73,14 +72,17 @@ class Inputs:
     options: QuadraticOptions
     whiten: np.ndarray | None  # L with precondition = L L'
     streams: Streams
-    seed: Seed
+    settings: Mapping[str, Any]  # arguments that run the test again
     warnings: tuple[str, ...]
 
 
-def prepare(
-    draws: Any, target: Target, options: QuadraticOptions, rng: Any, *, aggregated: bool = False
-) -> Inputs:
-    """Validate what all quadratic tests share and spawn one random stream per stage; nothing is announced."""
+def prepare(arguments: Mapping[str, Any], *, aggregated: bool = False) -> Inputs:
+    """Validate the arguments that all quadratic tests take and spawn one random stream per stage.
+
+    Nothing is announced. A test that takes no kernel has the default one.
+    """
+    given = {name: value for name, value in arguments.items() if name in QuadraticOptions._fields}
+    options, target = QuadraticOptions(**given), arguments["target"]
     check_kernel(options.kernel, aggregated=aggregated)
     require_target(target)
     as_count(options.n_resamples, "n_resamples")
@@ -89,9 +91,9 @@ def prepare(
     whiten = None
     if options.precondition is not None:
         whiten = _cholesky_of_precondition(options.precondition, target.dim)
-    generator, seed = seeded(rng)
+    generator, seed = seeded(arguments["rng"])
     sample = read_sample(
-        draws,
+        arguments["draws"],
         target,
         weights=options.weights,
         log_weights=options.log_weights,
@@ -105,7 +107,10 @@ def prepare(
         *resample_warnings(options.n_resamples, "n_resamples"),
         *score_warnings(target, sample.x, check=options.check_score),
     )
-    return Inputs(sample, target, options, whiten, streams, seed, warnings)
+    settings = {name: value for name, value in arguments.items() if name not in ("draws", "target")}
+    if settings.get("perturbation", True) is None:
+        del settings["perturbation"]
+    return Inputs(sample, target, options, whiten, streams, recorded(**settings | {"rng": seed}), warnings)
 
 
 def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
@@ -143,22 +148,22 @@ def split_rows(
     every one: the two parts touch once per chain, and are nearly independent.
     """
     n = len(sample.x)
-    n_train = round(train_fraction * n)
-    if min(n_train, n - n_train) < 2:
-        raise ValueError(
-            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
-            f"draws is {n_train}"
-        )
     if sample.chain is not None:
         lengths = np.bincount(sample.chain)
         early = index_in_chain(sample.chain) < np.round(train_fraction * lengths)[sample.chain]
+        train, test = np.flatnonzero(early), np.flatnonzero(~early)
     elif sample.group is not None:
         order = rng.permutation(sample.group.max() + 1)
         early = (order < max(1, round(train_fraction * len(order))))[sample.group]
+        train, test = np.flatnonzero(early), np.flatnonzero(~early)
     else:
-        order = rng.permutation(n)
-        return order[:n_train], order[n_train:]
-    return np.flatnonzero(early), np.flatnonzero(~early)
+        train, test = np.split(rng.permutation(n), [round(train_fraction * n)])
+    if min(len(train), len(test)) < 2:
+        raise ValueError(
+            f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
+            f"draws is {len(train)}"
+        )
+    return train, test
 
 
 def choose_bandwidth(inputs: Inputs, x: np.ndarray) -> float | None:
@@ -301,14 +306,13 @@ def chain_blocks(
 
 
 def with_settings(
-    result: Result, inputs: Inputs, found: Replicated, rows: np.ndarray | None = None, **more: Any
+    result: Result, inputs: Inputs, found: Replicated, rows: np.ndarray | None = None
 ) -> Result:
     """The result of a test of the rows `rows`, or all, with the arguments that run it again.
 
-    These are the bootstrap and the seed that were used, and `more` than what all quadratic tests take.
+    The bootstrap among them is the one that was used.
     """
-    options = inputs.options._replace(bootstrap=found.how.bootstrap)
-    result = replace(result, settings=recorded(**options._asdict(), **more, rng=inputs.seed))
+    result = replace(result, settings={**inputs.settings, "bootstrap": found.how.bootstrap})
     return result if rows is None else among_all(result, rows, len(inputs.sample.x))
 
 
