@@ -8,6 +8,7 @@ import pytest
 from harness import numpy_mixture
 
 import steincheck as sc
+from steincheck.chains.reading import Sample
 from steincheck.modes.known import (
     as_modes,
     box_beside,
@@ -20,7 +21,8 @@ from steincheck.target.evaluation import Budget
 
 
 def search(target, x, budget=None):
-    return known_modes(None, target, x, None, chain=None, rng=np.random.default_rng(0), budget=budget)
+    sample = Sample(x, target.log_density(x))
+    return known_modes(None, target, sample, None, rng=np.random.default_rng(0), budget=budget)
 
 
 @pytest.mark.parametrize(("n", "size"), [(50, 0), (100, 20), (300, 30), (5000, 100)])
@@ -44,6 +46,14 @@ def test_whole_chains_if_they_are_short():
     held, tested = hold_out(180, chain)
     assert not set(chain[held]) & set(chain[tested])
     assert 20 <= len(held) <= 23
+
+
+@pytest.mark.parametrize(("n_groups", "n_held"), [(1, 0), (2, 1), (10, 1), (150, 15)])
+def test_a_copy_of_a_held_out_draw_is_not_tested(n_groups, n_held):
+    group = np.random.default_rng(0).permutation(np.arange(300) % n_groups)
+    held, tested = hold_out(300, group=group)
+    assert len(np.unique(group[held])) == n_held
+    assert not set(group[held]) & set(group[tested])
 
 
 def test_modes_depend_on_held_out_draws_only():
@@ -84,7 +94,8 @@ def test_modes_lighter_than_one_draw_are_left_out_unless_draws_are_there():
     )
     x = np.random.default_rng(0).normal(size=(600, 2))
     for given in (None, [[0.0, 0.0], [9.0, 9.0]]):
-        known = known_modes(given, target, x, None, chain=None, rng=np.random.default_rng(0))
+        sample = Sample(x, target.log_density(x))
+        known = known_modes(given, target, sample, None, rng=np.random.default_rng(0))
         np.testing.assert_allclose(known.modes.locations, [[0, 0]], atol=1e-6)
     assert sc.check(x, target, modes=given, rng=0).fits
     x[::2] += 9
@@ -99,8 +110,8 @@ def test_given_modes_and_the_search_in_a_box():
     x = target.sample(200, 0)
     with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
         box_beside([[0.0]], (-1, 1), 1)
-    rng = np.random.default_rng(0)
-    modes, rows, _ = known_modes([(0.0,), (9.0,)], target, x, None, chain=None, rng=rng)
+    sample = Sample(x, target.log_density(x))
+    modes, rows, _ = known_modes([(0.0,), (9.0,)], target, sample, None, rng=np.random.default_rng(0))
     assert (len(modes), len(rows)) == (2, 200)
     result = sc.spksd_test(x, target, bounds=(-5, 15), rng=0)
     assert (len(result.modes), result.n_tested, result.modes.search.n_starts) == (2, 200, 512)

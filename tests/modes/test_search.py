@@ -200,6 +200,15 @@ class TestHostileTargets:
         assert np.abs(modes.locations).max() < 1e-3 * unit
         np.testing.assert_allclose(np.sqrt(np.diag(modes.covariances[0])), 0.5 * unit, rtol=0.01)
 
+    @pytest.mark.parametrize("dim", [1, 2])
+    def test_at_an_edge_of_the_support_the_width_is_that_inside(self, dim):
+        """exp(-x), x > 0: the other way the density is 0 at once."""
+        target = sc.from_jax(lambda x: jnp.where(jnp.all(x > 0), -jnp.sum(x), -jnp.inf), dim)
+        with pytest.warns(UserWarning, match="1 of 1 modes have a flat or pointed top"):
+            modes = find_modes(target, draws=np.random.default_rng(0).exponential(size=(30, dim)), rng=0)
+        np.testing.assert_allclose(modes.locations, np.zeros((1, dim)), atol=1e-6)
+        np.testing.assert_allclose(modes.covariances[0], 0.25 * np.eye(dim), rtol=0.01)
+
     def test_a_density_that_still_grows_is_warned_of(self):
         """A normal density and a pole at 20."""
         target = sc.from_jax(

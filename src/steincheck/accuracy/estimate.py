@@ -94,7 +94,7 @@ def estimate_accuracy(
     generator, _ = seeded(rng)
     sample = read_sample(draws, target, weights=weights, log_weights=log_weights, minimum=20)
     search, flux, walk = generator.spawn(3)
-    known, _, told = known_modes(modes, target, sample.x, None, chain=sample.chain, rng=search)
+    known, _, told = known_modes(modes, target, sample, None, rng=search)
     table = None
     if len(known) > 1:
         tested = flux_core(sample, target, known, rng=flux)

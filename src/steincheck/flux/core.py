@@ -168,7 +168,7 @@ def flux_test(
     if np.isfinite(budget.max_evaluations):  # this number repeats the run
         max_evaluations, max_seconds = int(budget.max_evaluations), None
     (search,) = generator.spawn(1)
-    known = known_modes(modes, target, read.x, box, chain=read.chain, rng=search, budget=budget)
+    known = known_modes(modes, target, read, box, rng=search, budget=budget)
     _check_number_of_modes(known.modes, searched=modes is None, in_box=box is not None)
     counted = counting_target(target, budget)
     result = flux_core(read.rows(known.rows), counted, known.modes, budget=budget, rng=generator, **options)

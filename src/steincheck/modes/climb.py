@@ -336,15 +336,20 @@ def flat_top(density: CountedTarget, x: np.ndarray, unit: np.ndarray, *, max_gai
     if np.isfinite(reach).all() and d > 1:
         width = reach * unit
         bend = np.nan_to_num(hessians_at(density, x[None], width[None], step=1.0)[0][0])
-        rays = np.linalg.eigh(bend * np.outer(width, width))[1].T * width
-        reach = _drop_radius(density, x, top, rays)
+        axes = np.linalg.eigh(bend * np.outer(width, width))[1].T * width
+        along = _drop_radius(density, x, top, axes)
+        if along.prod() > 1:  # not in a corner of the support, where all axes but one may leave it both ways
+            rays, reach = axes, along
     if not np.isfinite(reach).all():
         return FlatTop(x, top, endless=True)
     return FlatTop(x, top, peak_at(x, top, (reach[:, None] * rays).T, "flat"))
 
 
 def _drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.ndarray) -> np.ndarray:
-    """How far along each ray, the shorter way, log p first drops by `TOP_DROP`; infinite if it never does."""
+    """How far along each ray, the longer way, log p first drops by `TOP_DROP`; infinite if it never does.
+
+    The shorter way to an edge of the support is of the size of rounding.
+    """
     rays = np.concatenate([rays, -rays])
     points = x + TOP_RADII[:, None, None] * rays
     low = density.log_density(points.reshape(-1, len(x))).reshape(points.shape[:2]) < top - TOP_DROP
@@ -356,4 +361,4 @@ def _drop_radius(density: CountedTarget, x: np.ndarray, top: float, rays: np.nda
         dropped = density.log_density(x + np.exp(middle)[:, None] * rays) < top - TOP_DROP
         far = np.where(dropped, middle, far)
         near = np.where(dropped, near, middle)
-    return np.where(low.any(axis=0), np.exp(far), np.inf).reshape(2, -1).min(axis=0)
+    return np.where(low.any(axis=0), np.exp(far), np.inf).reshape(2, -1).max(axis=0)

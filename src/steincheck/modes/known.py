@@ -9,6 +9,7 @@ import numpy as np
 
 from .._validation import as_numbers, asymmetries, listed, listed_rows
 from .._whitening import Gaussians
+from ..chains.reading import Sample
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
@@ -18,41 +19,38 @@ from .rounds import Search, climb_and_add, score_residuals, settle_and_add
 from .search import as_box, require_mode, search_modes, with_uniform
 
 
-class HeldOut(NamedTuple):
-    """Rows of draws to search from, and rows to test."""
-
-    held: np.ndarray
-    tested: np.ndarray
-
-
-def hold_out(n: int, chain: np.ndarray | None = None) -> HeldOut:
+def hold_out(
+    n: int, chain: np.ndarray | None = None, group: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows of n draws to search from and rows to test, by a rule that no seed decides.
 
-    min(max(n/10, 20), 100) draws are held out: evenly spaced, or, where `chain` (n,) says to which chain each
-    draw belongs, the last ones of every chain in proportion to its length; of many short chains, whole ones.
-    Below n = 100 none is: the search then gets median and MAD of all draws only, which a rare mode cannot
-    move.
+    min(max(n/10, 20), 100) draws are held out: evenly spaced, or whole groups, where `group` (n,) says which
+    draws may depend on each other. Where `chain` (n,) says to which chain each draw belongs, it is the last
+    ones of every chain in proportion to its length; of many short chains, whole ones. Below n = 100 none is:
+    the search then gets median and MAD of all draws only, which a rare mode cannot move.
 
     Examples
     --------
-    >>> hold_out(100).held[:4].tolist()
+    >>> hold_out(100)[0][:4].tolist()
     [2, 7, 12, 17]
     """
     rows = np.arange(n)
     if n < 100:
-        return HeldOut(rows[:0], rows)
+        return rows[:0], rows
     size = int(min(max(n / 10, 20), 100))
-    labels = rows if chain is None else np.unique(chain)
-    if chain is None or size < 5 * len(labels):  # single draws, or whole chains, evenly spaced
-        count = int(np.ceil(size * len(labels) / n))
+    owner = rows if group is None else group
+    owner = owner if chain is None else chain
+    labels = owner[np.sort(np.unique(owner, return_index=True)[1])]  # in the order of the draws
+    if chain is None or size < 5 * len(labels):  # whole ones, evenly spaced
+        count = min(int(np.ceil(size * len(labels) / n)), len(labels) // 2)
         some = labels[((np.arange(count) + 0.5) * len(labels) / count).astype(int)]
-        held = np.flatnonzero(np.isin(labels if chain is None else chain, some))
+        held = np.flatnonzero(np.isin(owner, some))
     else:
         chains = [np.flatnonzero(chain == label) for label in labels]
         held = np.concatenate(
             [members[len(members) - round(size * len(members) / n) :] for members in chains]
         )
-    return HeldOut(held, np.setdiff1d(rows, held))
+    return held, np.setdiff1d(rows, held)
 
 
 class KnownModes(NamedTuple):
@@ -66,22 +64,22 @@ class KnownModes(NamedTuple):
 def known_modes(
     modes: Any,
     target: Target,
-    x: np.ndarray,
+    sample: Sample,
     box: np.ndarray | None,
     *,
-    chain: np.ndarray | None,
     rng: np.random.Generator,
     budget: Budget | None = None,
 ) -> KnownModes:
-    """The user's modes, or those found from some of the draws `x` (n, d), which are not tested.
+    """The user's modes, or those found from some of the draws, which are not tested.
 
     The search takes half of the budget.
     """
+    x = sample.x
     budget = Budget() if budget is None else budget
     if modes is not None:
         given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
         return KnownModes(given, np.arange(len(x)), ())
-    held, tested = hold_out(len(x), chain)
+    held, tested = hold_out(len(x), sample.chain, sample.group)
     part = Budget(budget.left / 2)
     found = search_from_draws(target, x, held, box, rng=rng, budget=part)
     budget.made += part.made

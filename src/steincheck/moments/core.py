@@ -129,7 +129,7 @@ def moment_test(
         *([few_draws(len(sample.x), MIN_MOMENT_DRAWS)] if len(sample.x) < MIN_MOMENT_DRAWS else []),
         *resample_warnings(n_resamples, "n_resamples"),
     ]
-    known, rows, mode_warnings = known_modes(modes, target, sample.x, box, chain=sample.chain, rng=search)
+    known, rows, mode_warnings = known_modes(modes, target, sample, box, rng=search)
     part = sample.rows(rows)._replace(scores=score_at(target, sample.x[rows]))
     result = moment_core(
         part,

@@ -261,9 +261,7 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
         return Moved(jumps.made, sample, every, move_warnings(jumps.made))
     budget = budget_of_test(inputs, jumps)
     if jumps.box is None:
-        known = known_modes(
-            jumps.modes, target, sample.x, None, chain=sample.chain, rng=stream, budget=budget
-        )
+        known = known_modes(jumps.modes, target, sample, None, rng=stream, budget=budget)
     else:
         part = Budget(budget.left / 2)
         found = box_search_core(target, jumps.box, None, stream, budget=part)

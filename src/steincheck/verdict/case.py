@@ -160,7 +160,7 @@ def find_known_modes(
         context = remarks_of("context", words.Phrases.modes_given)
         remarks = context + remarks_of("not examined", words.Phrases.other_modes)
         return CaseModes(given, np.arange(len(x)), remarks, given=True)
-    held, tested = hold_out(len(x), case.sample.chain)
+    held, tested = hold_out(len(x), case.sample.chain, case.sample.group)
     later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
     allowed = Budget(max(budget.left / 2, budget.left - later))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
