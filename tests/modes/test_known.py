@@ -11,12 +11,12 @@ import steincheck as sc
 from steincheck.chains.reading import Sample
 from steincheck.modes.known import (
     as_modes,
-    box_beside,
     climb_from_draws,
     hold_out,
     known_modes,
     search_from_draws,
 )
+from steincheck.modes.search import as_box
 from steincheck.target.evaluation import Budget
 
 
@@ -69,12 +69,6 @@ def test_modes_depend_on_held_out_draws_only():
     np.testing.assert_array_equal(first.locations, second.locations)
 
 
-def test_few_draws_give_location_and_scale_only():
-    target = sc.models.gaussian_mixture([[0.0], [9.0]])
-    modes, rows, _ = search(target, target.sample(60, 0, weights=[1, 0]))
-    assert (len(modes), len(rows)) == (2, 60)
-
-
 def test_few_draws_near_a_plane_give_its_coordinates_too():
     """Condition 1e10: no climb ends at a mode in the original coordinates."""
     rng = np.random.default_rng(0)
@@ -109,7 +103,7 @@ def test_given_modes_and_the_search_in_a_box():
     target = sc.models.gaussian_mixture([[0.0], [9.0]])
     x = target.sample(200, 0)
     with pytest.raises(ValueError, match="give `modes` or `bounds`, not both"):
-        box_beside([[0.0]], (-1, 1), 1)
+        as_box((-1, 1), 1, [[0.0]])
     sample = Sample(x, target.log_density(x))
     modes, rows, _ = known_modes([(0.0,), (9.0,)], target, sample, None, rng=np.random.default_rng(0))
     assert (len(modes), len(rows)) == (2, 200)
@@ -198,12 +192,6 @@ def test_a_location_without_a_maximum_is_an_error_that_says_where_the_climb_went
     words = r"`modes` must be local maxima: ascending from row 0, \(1, 2\), leads to \(.*e\+.*, .*\), where"
     with pytest.raises(ValueError, match=words):
         as_modes([[1.0, 2.0]], target)
-
-
-def test_the_evaluations_of_given_modes_are_counted():
-    budget = Budget()
-    as_modes([[0.0]], sc.from_jax(lambda x: -0.5 * x[0] ** 2, 1), budget)
-    assert 5 < budget.made < 40
 
 
 def test_coordinates_of_modes_are_those_of_the_target():

@@ -9,8 +9,6 @@ import steincheck as sc
 from steincheck.modes.climb import peak_at, starts_at
 from steincheck.modes.rounds import (
     Search,
-    ellipsoid_starts,
-    isotropic_starts,
     matching_map,
     scanned_starts,
     score_residuals,
@@ -45,39 +43,6 @@ def test_modes_are_merged_by_their_hessians(heights, beta, kept):
     for x, height, bend in zip([0.0, 0.2, 0.4], heights, [1.0, 10.0, 100.0], strict=True):
         state.add(peak_at(np.array([x]), height, np.array([[bend**-0.5]])))
     assert [peak.x[0] for peak in state.peaks] == kept
-
-
-def test_found_modes_keep_the_higher_of_two_and_are_ordered_by_mass():
-    state = empty_search()
-    assert state.add(unit_peak([0.0])) == 0
-    assert state.add(unit_peak([0.1], 0.5)) == 0
-    assert state.peaks[0].log_density == 0.5
-    assert state.add(peak_at(np.full(1, 9.0), 0.0, 10 * np.eye(1))) == 1  # ten times as wide
-    assert state.add(unit_peak([30.0], -9.0)) == 2
-    np.testing.assert_allclose([peak.log_weight for peak in state.peaks], [0.5, np.log(10), -9.0])
-    assert state.within() == [1, 0]
-    assert state.within(20) == [1, 0, 2]
-
-
-def test_scales_of_starts():
-    rng = np.random.default_rng(0)
-    base = peak_at(np.full(3, 5.0), 0.0, 2 * np.eye(3))
-    distance = np.linalg.norm(points_of(ellipsoid_starts(base, 4000, rng)) - 5, axis=1) / 2
-    assert 1 < np.quantile(distance, 0.1) < 5
-    assert 500 < np.quantile(distance, 0.9) < 4000
-    size = np.linalg.norm(points_of(isotropic_starts(base, 4000, rng)), axis=1)
-    assert np.quantile(size, 0.1) < 5
-    assert 50 < np.quantile(size, 0.9) < 500
-
-
-def test_the_residual_is_zero_in_elliptic_basins():
-    a = np.random.default_rng(3).normal(size=(3, 3))
-    precision = a @ a.T + np.eye(3)
-    target = sc.from_jax(lambda x: -0.5 * (x - 1) @ precision @ (x - 1), 3)
-    x = 30 * np.random.default_rng(0).normal(size=(10, 3))
-    known = [peak_at(np.ones(3), 0.0, np.linalg.cholesky(np.linalg.inv(precision)))]
-    np.testing.assert_allclose(score_residuals(known, target.score(x), x), 0, atol=1e-9)
-    assert score_residuals(known, -target.score(x), x).min() > 1.9
 
 
 def test_known_modes_predict_the_score_of_their_mixture():

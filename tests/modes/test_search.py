@@ -13,9 +13,8 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.flux.anchors import lattice_steps
-from steincheck.modes.search import find_modes, search_modes, tie_order, uncorrelated_coordinates
+from steincheck.modes.search import find_modes, search_modes, uncorrelated_coordinates
 from steincheck.target.evaluation import Budget, CountedTarget
-from steincheck.wording.results import SEARCH_ENDS
 
 SLOW = pytest.mark.slow
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
@@ -82,7 +81,7 @@ def test_label_switching_is_found_and_ties_do_not_depend_on_the_seed():
     heavy = one.locations[one.laplace_weights > 0.01]
     assert len(heavy) == 2
     np.testing.assert_allclose(heavy[0], heavy[1][[2, 3, 0, 1]], atol=1e-5)
-    assert [(g.kind, g.order) for g in one.symmetries] == [("exchange of coordinates", (2, 3, 0, 1))]
+    assert [(g.order, g.sign) for g in one.symmetries] == [((2, 3, 0, 1), (1, 1, 1, 1))]
     assert heavy[0][0] < heavy[1][0]  # equally high: by location
     np.testing.assert_allclose(one.locations[:2], two.locations[:2], atol=1e-5)
 
@@ -94,7 +93,7 @@ def test_sign_flips_complete_an_orbit_of_sixteen():
     modes = find_modes(target, draws=draws, rng=0)
     np.testing.assert_allclose(np.abs(modes.locations), np.tile([2.0, 3, 4, 5], (16, 1)), atol=1e-6)
     assert len(np.unique(np.sign(modes.locations), axis=0)) == 16
-    assert {g.sign for g in modes.symmetries if g.kind == "change of sign"} >= {(1, 1, -1, 1), (-1, 1, 1, 1)}
+    assert {g.sign for g in modes.symmetries if not g.moved} >= {(1, 1, -1, 1), (-1, 1, 1, 1)}
     assert modes.search.n_evaluations < 25_000  # one orbit counts once
 
 
@@ -113,24 +112,6 @@ def test_one_mode_takes_at_most_20000_evaluations(dim):
     assert 13_500 <= modes.search.n_evaluations <= 20_000
     assert "no mode of weight above 1/1000 was new" in modes.search_sentence
     assert ("narrower than these in 50 dimensions" in modes.search_sentence) is (dim == 50)
-
-
-@SLOW
-def test_a_thorough_search_finds_narrower_modes():
-    """sd .03 beside 1 in two dimensions, as in experiments/results/mode_frontier.csv."""
-    found = {}
-    for thorough in (False, True):
-        counts = []
-        for seed in range(5):
-            way = np.random.default_rng(seed).standard_normal(2)
-            centre = 10 * way / np.linalg.norm(way)
-            variances = np.array([1.0, 0.0009])[:, None, None] * np.eye(2)
-            target = sc.models.gaussian_mixture(np.stack([np.zeros(2), centre]), variances)
-            draws = np.random.default_rng(1).normal(size=(50, 2))
-            counts.append(len(find_modes(target, draws=draws, thorough=thorough, rng=seed)))
-        found[thorough] = sum(n == 2 for n in counts)
-    assert found[True] == 5
-    assert found[True] >= found[False]
 
 
 class TestHostileTargets:
@@ -259,13 +240,6 @@ class TestLimits:
         with pytest.raises(ValueError, match=words):
             find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
 
-    def test_an_interrupt_passes_through(self):
-        def log_density(x):
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            find_modes(sc.Target(log_density, lambda x: -x, dim=1), rng=0)
-
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -312,13 +286,6 @@ class TestTooManyModes:
         assert modes.search.n_evaluations < 50_000
 
 
-def test_names_stand_beside_locations():
-    target = sc.from_jax(lambda x: -0.5 * jnp.sum((x - 2) ** 2), 2, names=["mu", "tau"])
-    modes = find_modes(target, rng=0)
-    assert "mu = 2, tau = 2\n" in str(modes)
-    assert str(modes).endswith(SEARCH_ENDS["complete"])
-
-
 def test_a_density_a_million_times_longer_than_wide():
     """Condition 1e12 in the original coordinates, for JAX and NumPy targets alike."""
     rng = np.random.default_rng(3)
@@ -339,21 +306,3 @@ def test_a_density_a_million_times_longer_than_wide():
         np.testing.assert_allclose(whiten.T @ modes.covariances @ whiten, [np.eye(6)] * 2, atol=1e-3)
     assert modes.search.n_evaluations > 10_000
     assert uncorrelated_coordinates(draws[:10]) is None
-
-
-def test_draws_on_a_plane_or_in_general_position_have_none():
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(100, 2))
-    assert uncorrelated_coordinates(z) is None
-    assert uncorrelated_coordinates(np.column_stack([z[:, 0], np.full(100, 2.0)])) is None
-    assert uncorrelated_coordinates(np.column_stack([z, z[:, 0] * 0.5])) is None
-    nearly = np.column_stack([z, z.sum(axis=1) + 1e-4 * rng.normal(size=100)])
-    place = uncorrelated_coordinates(nearly)
-    np.testing.assert_allclose(np.cov(place.inward(nearly).T), np.eye(3), atol=0.02)
-    np.testing.assert_allclose(place.outward(place.inward(nearly)), nearly, atol=1e-9)
-
-
-def test_equally_high_modes_are_ordered_by_location():
-    x = np.array([[1.0, 2.0], [1.0, -2.0], [-1.0, 5.0], [0.0, 0.0]])
-    height = np.array([0.0, 1e-9, -1e-9, -3.0])
-    assert tie_order(x, height, np.ones(2)).tolist() == [2, 1, 0, 3]

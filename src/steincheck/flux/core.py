@@ -9,7 +9,8 @@ import numpy as np
 
 from .._validation import RandomSource, announce, as_count, recorded, resample_warnings, seeded
 from ..chains.reading import Sample, read_sample
-from ..modes.known import box_beside, known_modes
+from ..modes.known import known_modes
+from ..modes.search import as_box
 from ..result import (
     DisplacementTable,
     FluxReason,
@@ -156,7 +157,7 @@ def flux_test(
     (True, array([ 0.1, -0.1]))
     """
     _check_arguments(target, variant, anchors)
-    box = box_beside(modes, bounds, target.dim)
+    box = as_box(bounds, target.dim, modes)
     as_budget(max_evaluations, max_seconds)
     options: dict[str, Any] = {"variant": variant, "anchors": anchors}
     options["n_resamples"] = as_count(n_resamples, "n_resamples")

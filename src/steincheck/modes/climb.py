@@ -115,22 +115,33 @@ class _Climbs:
             q += (alpha[:, k] - rho[:, k] * np.sum(y[:, k] * q, axis=1))[:, None] * s[:, k]
         return -q
 
-    def accept(
-        self, rows: np.ndarray, x: np.ndarray, f: np.ndarray, g: np.ndarray, descent: np.ndarray
-    ) -> None:
-        """Go to new points, remember the pair (s, y), and forget the oldest one.
+    def advance(self, density: CountedTarget, rows: np.ndarray, step: np.ndarray, slope: np.ndarray) -> None:
+        """One trial point per climb, and what is learnt from it.
 
-        Where nothing is learnt, as in tails, the next step is longer.
+        Where the trial is no gain, the next one is at the vertex of the parabola; a climb without a gain that
+        could be seen is at rest. Elsewhere the oldest pair (s, y) gives way to a new one; where nothing is
+        learnt, as in tails, the next step is longer.
         """
-        s = x - self.x[rows]
-        y = g - self.g[rows]
-        self.x[rows], self.f[rows], self.g[rows] = x, f, g
+        factor = self.stride[rows] / np.where(self.rho[rows, -1] != 0, 1.0, np.sqrt(-slope))
+        trial = self.x[rows] + factor[:, None] * step
+        descent = factor * slope
+        ceiling = self.f[rows] + 1e-4 * descent
+        value, score = density.log_density_and_score(trial, floor=-ceiling)
+        good = -value <= ceiling
+        short, fall = rows[~good], descent[~good]
+        self.stride[short] *= np.clip(-fall / (2 * (-value[~good] - self.f[short] - fall)), 0.1, 0.5)
+        stuck = short[-fall < 1e-15 * np.maximum(1.0, np.abs(self.f[short]))]
+        self.rest[stuck] = True
+        self.active[stuck] = False
+        rows = rows[good]
+        s = trial[good] - self.x[rows]
+        y = -score[good] - self.g[rows]
+        self.x[rows], self.f[rows], self.g[rows] = trial[good], -value[good], -score[good]
         sy = np.sum(s * y, axis=1)
-        curved = sy > -1e-8 * descent
+        curved = sy > -1e-8 * descent[good]
         self.stride[rows] = np.where(curved, 1.0, 2 * self.stride[rows])
         rows, s, y, sy = rows[curved], s[curved], y[curved], sy[curved]
-        metric_y = np.einsum("nij,nj->ni", self.first[rows], y)
-        self.scale[rows] = sy / np.sum(metric_y * y, axis=1)
+        self.scale[rows] = sy / np.sum(np.einsum("nij,nj->ni", self.first[rows], y) * y, axis=1)
         for store, new in ((self.s, s), (self.y, y), (self.rho, 1 / sy)):
             store[rows] = np.concatenate([store[rows][:, 1:], new[:, None]], axis=1)
 
@@ -167,33 +178,11 @@ def climb(
                 climbs.active[rows] = moving
                 if not moving.any():
                     break
-                _advance(density, climbs, rows[moving], step[moving], slope[moving])
+                climbs.advance(density, rows[moving], step[moving], slope[moving])
             climbs.capture(known)
             width = np.sqrt(climbs.scale[:, None] * np.abs(np.einsum("nii->ni", climbs.first)))
             parts.append(Ends(climbs.x, -climbs.f, climbs.rest, climbs.mode, width))
     return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _advance(
-    density: CountedTarget, c: _Climbs, rows: np.ndarray, step: np.ndarray, slope: np.ndarray
-) -> None:
-    """One trial point per climb, and what is learnt from it.
-
-    Where the trial is no gain, the next one is at the vertex of the parabola; a climb without a gain that
-    could be seen is at rest.
-    """
-    factor = c.stride[rows] / np.where(c.rho[rows, -1] != 0, 1.0, np.sqrt(-slope))
-    trial = c.x[rows] + factor[:, None] * step
-    descent = factor * slope
-    ceiling = c.f[rows] + 1e-4 * descent
-    value, score = density.log_density_and_score(trial, floor=-ceiling)
-    good = -value <= ceiling
-    short, fall = rows[~good], descent[~good]
-    c.stride[short] *= np.clip(-fall / (2 * (-value[~good] - c.f[short] - fall)), 0.1, 0.5)
-    stuck = short[-fall < 1e-15 * np.maximum(1.0, np.abs(c.f[short]))]
-    c.rest[stuck] = True
-    c.active[stuck] = False
-    c.accept(rows[good], trial[good], -value[good], -score[good], descent[good])
 
 
 class Stationary(NamedTuple):

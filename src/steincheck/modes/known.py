@@ -14,9 +14,9 @@ from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
 from ..target.evaluation import Budget, CountedTarget
-from .climb import Ends, Peak, hessians_at, peak_at, starts_at
+from .climb import Ends, hessians_at, peak_at, starts_at
 from .rounds import Search, climb_and_add, score_residuals, settle_and_add
-from .search import as_box, require_mode, search_modes, with_uniform
+from .search import require_mode, search_modes, with_uniform
 
 
 def hold_out(
@@ -144,7 +144,8 @@ def climb_from_draws(
     plateaus every climb ends somewhere else. For warnings only: modes found in this way depend on the draws,
     and a test must not be made with them.
     """
-    peaks = _peaks(known.locations, known.log_density, known.covariances)
+    roots = np.linalg.cholesky(known.covariances)
+    peaks = list(map(peak_at, known.locations, known.log_density, roots))
     first = x[np.argsort(-score_residuals(peaks, scores, x), kind="stable")[:16]]
     metric = known.covariances.mean(axis=0)
     density = CountedTarget(target, budget)
@@ -155,19 +156,6 @@ def climb_from_draws(
     heights = [peak.log_density - peak.drop(x) for peak in state.peaks]
     n_unknown = int(np.isin(np.argmax(heights, axis=0), unknown).sum())
     return UnknownModes(n_unknown, np.array([state.peaks[k].x for k in unknown]).reshape(-1, target.dim))
-
-
-def _peaks(x: np.ndarray, log_density: np.ndarray, covariances: np.ndarray) -> list[Peak]:
-    """Modes of these locations, heights and covariances."""
-    roots = np.linalg.cholesky(covariances)
-    return [peak_at(*each) for each in zip(x, log_density, roots, strict=True)]
-
-
-def box_beside(modes: Any, bounds: Any, dim: int) -> np.ndarray | None:
-    """The box of the mode search of a test, None without `bounds`; they are refused beside `modes`."""
-    if modes is not None and bounds is not None:
-        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
-    return as_box(bounds, dim)
 
 
 def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
@@ -189,7 +177,8 @@ def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
         return _maxima(x, log_density, CountedTarget(target, budget))
     matrices = as_covariances(covariances, x.shape)
     state = Search(CountedTarget(target), x[0], x[0], np.random.default_rng(0), len(x), beta=1e-6)
-    _refuse_duplicates(np.array([state.add(peak) for peak in _peaks(x, log_density, matrices)]))
+    peaks = map(peak_at, x, log_density, np.linalg.cholesky(matrices))
+    _refuse_duplicates(np.array([state.add(peak) for peak in peaks]))
     if isinstance(modes, Modes):  # found for another constant, perhaps: the heights are those of this target
         return replace(modes, locations=x, covariances=matrices, log_density=log_density)
     return Modes(x, matrices, log_density)

@@ -230,10 +230,15 @@ def as_starts(starts: Any, dim: int) -> np.ndarray | None:
     return x
 
 
-def as_box(bounds: Any, dim: int) -> np.ndarray | None:
-    """Lower and upper corner (2, d) of one finite (low, high) pair or one per coordinate; None stays None."""
+def as_box(bounds: Any, dim: int, modes: Any = None) -> np.ndarray | None:
+    """Lower and upper corner (2, d) of one finite (low, high) pair or one per coordinate; None stays None.
+
+    It is the box of a mode search, and refused beside modes that are given.
+    """
     if bounds is None:
         return None
+    if modes is not None:
+        raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
     box = as_pairs(bounds, dim)
     for k in np.flatnonzero(~np.isfinite(box).all(axis=0)):
         raise ValueError(f"`bounds` must be finite, coordinate {k} has {box[:, k].tolist()}")
@@ -325,17 +330,26 @@ def _modes_record(state: Search, chosen: list[int]) -> Modes:
         [-np.inf, *(p.log_density for p in found)]
     )
     found = [peak for peak in found if not (grows and peak.kind == "flat")]
+    reason, message = (state.reason, words.SEARCH_ENDS[state.reason]) if found else _why_no_mode(state)
+    search = ModeSearch(
+        n_starts=state.climbs,
+        n_rounds=state.rounds,
+        n_evaluations=state.density.budget.made,
+        n_non_finite=state.density.failures,
+        reason=reason,
+        message=message,
+    )
     if not found:
-        return _without_mode(state)
+        d = state.density.target.dim
+        return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), (), search)
     x = np.array([peak.x for peak in found])
     height = np.array([peak.log_density for peak in found])
     sd = np.array([np.sqrt(np.sum(peak.root**2, axis=1)) for peak in found])
     order = tie_order(x, height, sd.min(axis=0))
     peaks = [found[k] for k in order]
     flat = sum(peak.kind == "flat" for peak in peaks)
-    search = _search_record(state, state.reason, words.SEARCH_ENDS[state.reason])
     warnings = [
-        words.early_end_warning(search.message) if state.reason not in ("complete", "one round") else "",
+        words.early_end_warning(message) if state.reason not in ("complete", "one round") else "",
         "" if state.density.target.has_score else NO_SCORE,
         words.flat_tops_warning(flat, len(peaks)) if flat else "",
         words.growth_warning(_place(state)) if grows else "",
@@ -367,39 +381,21 @@ def tie_order(x: np.ndarray, log_density: np.ndarray, width: np.ndarray) -> np.n
     return np.lexsort(cells[::-1])
 
 
-def _without_mode(state: Search) -> Modes:
-    """The empty record of a search without a mode; its message says why there is none."""
-    d = state.density.target.dim
+def _why_no_mode(state: Search) -> tuple[SearchEnd, str]:
+    """Why a search ended without a mode, and its message."""
     density = state.density
-    reason: SearchEnd = "no mode"
-    grows = state.highest is not None and (state.endless or state.at_infinity(state.highest[1]))
     if density.raised is not None and not density.scored:
-        message = words.no_mode_message("raises", f"{type(density.raised).__name__}: {density.raised}")
-    elif grows:
-        reason = "improper"
-        message = words.no_mode_message("improper", _place(state))
-    elif density.budget.exhausted and state.rounds <= 1:
-        reason = density.budget.exhausted
-        message = words.no_mode_message("limit", reason)
-    elif not density.scored:
-        message = words.no_mode_message("not finite")
-    elif state.highest is None:
-        message = words.no_mode_message("not converged")
-    else:
-        message = words.no_mode_message("grows", _place(state))
-    search = _search_record(state, reason, message)
-    return Modes(np.empty((0, d)), np.empty((0, d, d)), np.empty(0), (), search)
-
-
-def _search_record(state: Search, reason: SearchEnd, message: str) -> ModeSearch:
-    return ModeSearch(
-        n_starts=state.climbs,
-        n_rounds=state.rounds,
-        n_evaluations=state.density.budget.made,
-        n_non_finite=state.density.failures,
-        reason=reason,
-        message=message,
-    )
+        raised = f"{type(density.raised).__name__}: {density.raised}"
+        return "no mode", words.no_mode_message("raises", raised)
+    if state.highest is not None and (state.endless or state.at_infinity(state.highest[1])):
+        return "improper", words.no_mode_message("improper", _place(state))
+    if density.budget.exhausted and state.rounds <= 1:
+        return density.budget.exhausted, words.no_mode_message("limit", density.budget.exhausted)
+    if not density.scored:
+        return "no mode", words.no_mode_message("not finite")
+    if state.highest is None:
+        return "no mode", words.no_mode_message("not converged")
+    return "no mode", words.no_mode_message("grows", _place(state))
 
 
 def _symmetries(state: Search) -> tuple[SignedPermutation, ...]:

@@ -15,7 +15,8 @@ from .._whitening import average_root, whitened, whitened_scores
 from ..adapters.parameters import ParameterScale, parameter_scales
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
-from ..modes.known import box_beside, known_modes
+from ..modes.known import known_modes
+from ..modes.search import as_box
 from ..result import Modes, MomentResult, among_all, cannot_tell
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.quadratic import chain_blocks
@@ -114,7 +115,7 @@ def moment_test(
     ('scale', ('sigma',), -13.7)
     """
     require_target(target)
-    box = box_beside(modes, bounds, target.dim)
+    box = as_box(bounds, target.dim, modes)
     as_count(n_resamples, "n_resamples")
     check_switch(check_score, "check_score")
     generator, seed = seeded(rng)

@@ -13,8 +13,8 @@ from .._validation import RandomSource, Seed, announce, as_count, as_numbers, as
 from .._whitening import whitened, whitened_scores
 from ..chains.reading import Sample
 from ..draws import to_unconstrained
-from ..modes.known import KnownModes, as_modes, box_beside, known_modes
-from ..modes.search import box_search_core
+from ..modes.known import KnownModes, as_modes, known_modes
+from ..modes.search import as_box, box_search_core
 from ..result import Modes, as_plain
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at
@@ -209,7 +209,7 @@ def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jum
     as_budget(*limits)
     given = {name: arguments[name] for name in ("modes", "bounds", "theta", "n_steps", "accept")}
     modes, bounds, theta, n_steps, accept = given.values()
-    box = box_beside(modes, bounds, arguments["target"].dim)
+    box = as_box(bounds, arguments["target"].dim, modes)
     accept = metropolis if accept is None else accept
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     made = arguments["perturbation"]

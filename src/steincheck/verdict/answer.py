@@ -21,7 +21,7 @@ from .._version import __version__
 from ..flux import importance_weights
 from ..flux.anchors import mode_anchors
 from ..flux.orbits import time_within_modes
-from ..modes.known import box_beside
+from ..modes.search import as_box
 from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
 from ..target import Target, require_target, to_constrained
 from ..typing import BoundsLike, DrawsLike, ModesLike
@@ -144,7 +144,7 @@ def check(
     for name, value in (("independent", independent), ("check_score", check_score)):
         check_switch(value, name)
     check_switch(progress, "progress", optional=True)
-    box = box_beside(modes, bounds, target.dim)
+    box = as_box(bounds, target.dim, modes)
     settings = recorded(
         modes=modes,
         bounds=bounds,
