@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-from steincheck.result.verdict import _by_parameter
-
-from . import posteriors
 from .posteriors import DATA
 
 pytestmark = pytest.mark.adapters
@@ -83,29 +80,6 @@ def test_parameters_are_the_same_in_all_packages(posterior, target_of):
         assert target.constrained_names == stan.constrained_names
         assert target.names == stan.names
         np.testing.assert_allclose(target.constrain(target.unconstrain(values)), values, rtol=1e-9)
-
-
-def test_starting_points_are_what_the_samplers_take(target_of):
-    """PyMC's initvals, NumPyro's init_to_value, and names and shapes of Stan's parameters."""
-    import jax
-    import pymc
-    from numpyro.infer import MCMC, NUTS, init_to_value
-
-    targets = [target_of(package, "regression") for package in PACKAGES]
-    starts = [_by_parameter(target.constrained_names, target.constrain(points(6))[1]) for target in targets]
-    assert [list(start) for start in starts] == [["b", "w", "cut"]] * 3
-    assert [start["w"].shape for start in starts] == [(3,)] * 3
-    model, args = posteriors.numpyro_model("regression")
-    kernel = NUTS(model, init_strategy=init_to_value(values=starts[0]))
-    mcmc = MCMC(kernel, num_warmup=0, num_samples=1, progress_bar=False)
-    mcmc.warmup(jax.random.PRNGKey(0), *args, collect_warmup=False)
-    begin = mcmc.last_state.z
-    np.testing.assert_allclose(begin["b"], starts[0]["b"], rtol=1e-5)
-    with posteriors.pymc_model("regression"):
-        made = pymc.initial_point.make_initial_point_fn(
-            model=pymc.modelcontext(None), overrides=starts[1], return_transformed=False
-        )(0)
-    np.testing.assert_allclose(made["w"], starts[1]["w"])
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -72,18 +72,6 @@ def test_draws_of_mcmc_in_the_coordinates_of_the_target(target_of):
     )
 
 
-def test_a_bound_that_depends_on_another_parameter():
-    def model():
-        top = numpyro.sample("top", dist.HalfNormal(1))
-        numpyro.sample("x", dist.Uniform(0, top))
-
-    target = sc.from_numpyro(model)
-    u = np.random.default_rng(1).normal(size=(20, 2))
-    values = target.constrain(u)
-    assert (values[:, 1] < values[:, 0]).all()
-    np.testing.assert_allclose(target.unconstrain(values), u, atol=1e-10)
-
-
 def test_a_discrete_site_must_be_marginalised():
     def model(y):
         which = numpyro.sample("which", dist.Bernoulli(0.5))
@@ -108,6 +96,18 @@ def test_a_model_without_latent_sites_and_other_objects():
         sc.from_numpyro(lambda: None)
     with pytest.raises(TypeError, match="must be a function with NumPyro primitives, got int"):
         sc.from_numpyro(3)
+
+
+def test_a_bound_that_depends_on_another_parameter():
+    def model():
+        top = numpyro.sample("top", dist.HalfNormal(1))
+        numpyro.sample("x", dist.Uniform(0, top))
+
+    target = sc.from_numpyro(model)
+    u = np.random.default_rng(1).normal(size=(20, 2))
+    values = target.constrain(u)
+    assert (values[:, 1] < values[:, 0]).all()
+    np.testing.assert_allclose(target.unconstrain(values), u, atol=1e-10)
 
 
 def test_a_model_by_file_with_data(tmp_path):

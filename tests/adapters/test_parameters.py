@@ -2,13 +2,12 @@
 
 from importlib.util import find_spec
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
 
 import steincheck as sc
-from steincheck.adapters.parameters import Parameters, ParameterScale, parameter_scales, with_parameters
+from steincheck.adapters.parameters import Parameters, parameter_scales, with_parameters
 from steincheck.draws import to_unconstrained
 from steincheck.draws.names import element_names
 
@@ -40,10 +39,6 @@ def points():
     return np.random.default_rng(0).normal(size=(20, 5))
 
 
-def test_names_of_coordinates_tell_the_scale():
-    assert made().names == ("mu", "log tau", "unconstrained w[0]", "unconstrained w[1]", "logit p")
-
-
 def intervals(u):
     """rho in (-1, 1), s above 2, b below 10; a Cholesky factor of a 3 x 3 correlation matrix by its rows."""
     z = np.tanh(u[:, 3:])
@@ -68,15 +63,6 @@ def test_coordinates_are_named_by_the_interval_or_by_the_element_they_begin():
         columns = np.zeros((5, 6))
         columns[:, j] = u
         np.testing.assert_allclose(scale.values(u), intervals(columns)[:, j], rtol=1e-12)
-
-
-def test_named_draws_are_transformed_and_chains_kept(points):
-    values = constrain(points).reshape(2, 10, 6)
-    by_name = {"p": values[..., 5], "tau": values[..., 1], "w": values[..., 2:5], "mu": values[..., 0]}
-    target = made()
-    draws = to_unconstrained(by_name | {"extra": values[..., 0]}, target)
-    np.testing.assert_allclose(draws.values, points, atol=1e-12)
-    assert (draws.n_chains, draws.names) == (2, tuple(target.names))
 
 
 def test_rounded_simplices_are_understood_and_others_refused(points):
@@ -107,21 +93,10 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(package, m
         make()
 
 
-@pytest.mark.parametrize("names", [["mu", "log sigma"], ["mu", "log_sigma"], ["mu", "u"], None])
-def test_scales_do_not_depend_on_the_spelling_of_names(names):
-    """mu of a normal and sigma of a Gamma(9) distribution; the coordinates are mu and log sigma."""
-    target = sc.from_jax(
-        lambda u: -0.5 * u[0] ** 2 + 9 * u[1] - jnp.exp(u[1]),
-        dim=2,
-        names=names,
-        constrained_names=("mu", "sigma"),
-        constrain=lambda u: np.stack([u[:, 0], np.exp(u[:, 1])], axis=1),
-        unconstrain=lambda c: np.stack([c[:, 0], np.log(c[:, 1])], axis=1),
-    )
-    second = "x[1]" if names is None else names[1]
-    assert parameter_scales(target)[second] == ParameterScale("sigma", 1, low=0.0)
-    rng = np.random.default_rng(0)
-    draws = {"mu": rng.normal(size=500), "sigma": 2 * rng.gamma(9, size=500)}
-    result = sc.moment_test(draws, target, modes=[[0.0, np.log(9)]], rng=0)
-    (feature,) = [f for f in result.features if f.kind == "location" and f.parameters == ("sigma",)][:1]
-    assert feature.scales == ("log",)
+def test_named_draws_are_transformed_and_chains_kept(points):
+    values = constrain(points).reshape(2, 10, 6)
+    by_name = {"p": values[..., 5], "tau": values[..., 1], "w": values[..., 2:5], "mu": values[..., 0]}
+    target = made()
+    draws = to_unconstrained(by_name | {"extra": values[..., 0]}, target)
+    np.testing.assert_allclose(draws.values, points, atol=1e-12)
+    assert (draws.n_chains, draws.names) == (2, tuple(target.names))

@@ -25,15 +25,6 @@ def test_the_sign_is_that_of_pymc(target_of):
     assert jnp.zeros(1).dtype == jnp.float32
 
 
-def test_draws_of_pymc_in_the_coordinates_of_the_target(target_of):
-    with posteriors.pymc_model("schools"):
-        idata = pm.sample_prior_predictive(100, random_seed=0)
-    target = target_of("pymc", "schools")
-    draws = to_unconstrained(idata.prior, target)
-    assert draws.names == tuple(target.names)
-    np.testing.assert_allclose(draws.values[:, 1], np.log(idata.prior["tau"].values[0]), rtol=1e-12)
-
-
 def test_a_bound_that_depends_on_another_variable():
     with pm.Model() as model:
         top = pm.HalfNormal("top")

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import steincheck as sc
-from steincheck.adapters import stan
 
 from .posteriors import DATA, STAN
 
@@ -63,20 +62,6 @@ def test_a_program_without_parameters_compiles_but_is_refused():
         sc.from_stan("data { real y; } model { y ~ normal(0, 1); }", {"y": 1.0})
 
 
-def test_the_compiled_program_is_kept_by_content(monkeypatch, target_of):
-    target_of("stan", "schools")
-    monkeypatch.setattr(stan, "_build", lambda *args: pytest.fail("compiled again"))
-    assert stan.compile_program(STAN["schools"]) == stan.compile_program(STAN["schools"])
-
-
-def test_a_failing_compiler_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CXX", f"{sys.executable} -c 0/0")
-    with pytest.raises(RuntimeError, match=r"failed on the code that stanc wrote:\n(.|\n)*ZeroDivisionError"):
-        sc.from_stan(STAN["schools"], DATA["schools"])
-    assert not list(tmp_path.rglob("*.so"))
-
-
 def test_a_stan_model_can_be_sent_to_another_process(target_of):
     target = target_of("stan", "schools")
     score = pickle.loads(pickle.dumps(target.score))
@@ -113,3 +98,11 @@ def test_a_row_at_which_bridgestan_throws_leaves_the_others_alone(bridge):
     u[1] = np.inf
     assert np.isfinite(bridge.log_density(u)).tolist() == [True, False, True]
     assert np.isfinite(bridge.score(u)).all(axis=1).tolist() == [True, False, True]
+
+
+def test_a_failing_compiler_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", f"{sys.executable} -c 0/0")
+    with pytest.raises(RuntimeError, match=r"failed on the code that stanc wrote:\n(.|\n)*ZeroDivisionError"):
+        sc.from_stan(STAN["schools"], DATA["schools"])
+    assert not list(tmp_path.rglob("*.so"))

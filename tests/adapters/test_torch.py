@@ -62,22 +62,6 @@ def test_a_normalising_flow():
     np.testing.assert_allclose(single.score(x), precise, atol=1e-4)
 
 
-def test_a_module_in_training_mode_is_refused():
-    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1)).double()
-    draws = np.random.default_rng(0).normal(size=(50, 2))
-    with pytest.raises(ValueError, match=r"a value of its own.* must be in its eval\(\) mode"):
-        sc.ksd_test(draws, sc.from_torch(Energy(net), dim=2), rng=0)
-
-
-class Energy(torch.nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return -self.net(x)[:, 0] - 0.5 * (x**2).sum(dim=1)
-
-
 def test_a_row_at_which_torch_raises_leaves_the_others_alone():
     def log_density(x):
         return torch.distributions.Normal(0.0, 1.0, validate_args=True).log_prob(x).sum(dim=1)

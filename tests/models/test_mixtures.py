@@ -11,7 +11,6 @@ from scipy import stats
 from steincheck import models
 from steincheck.samplers import gibbs_rbm
 from steincheck.target.evaluation import differences
-from steincheck.target.record import _values
 
 PLANE = (
     [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
@@ -72,14 +71,6 @@ def test_sampling_is_reproducible_and_takes_any_rng(model):
         model.sample(0, 1)
 
 
-def test_another_target_of_the_same_shape_compiles_nothing():
-    first = models.gaussian_mixture([[0.0], [4.0]])
-    first.log_density(np.zeros((5, 1)))
-    before = _values._cache_size()
-    models.gaussian_mixture([[1.0], [7.0]], 2.0, [0.3, 0.7]).log_density(np.zeros((20, 1)))
-    assert _values._cache_size() == before
-
-
 def pearson(counts, chances):
     """p-value of Pearson's test."""
     expected = chances / np.sum(chances) * counts.sum()
@@ -108,16 +99,6 @@ def test_gaussian_mixture_integrates_to_one():
     assert integral(line.log_density, 0.0, 2.0, 1, 400) == pytest.approx(1, abs=1e-9)
     plane = models.gaussian_mixture(*PLANE)
     assert integral(plane.log_density, 0.0, 2.0, 2, 400) == pytest.approx(1, abs=1e-7)
-
-
-@pytest.mark.parametrize("covariances", [None, 2.5, np.diag([1.0, 3.0])])
-def test_shared_covariances(covariances):
-    matrix = np.eye(2) * (1.0 if covariances is None else covariances)
-    target = models.gaussian_mixture(PLANE[0], covariances, PLANE[2])
-    x = target.sample(50, 1)
-    reference, score = mixture_log_density(np.array(PLANE[0]), [matrix] * 3, PLANE[2])
-    assert target.log_density(x) == pytest.approx(reference(x), abs=1e-11)
-    assert target.score(x) == pytest.approx(score(x), abs=1e-11)
 
 
 def test_draws_of_a_gaussian_mixture():
@@ -166,24 +147,6 @@ def test_t_banana_mixture_is_the_papers_formula():
         for k, (w, mean, shape) in enumerate(zip(weights, means, shapes, strict=True))
     ]
     assert target.log_density(x) == pytest.approx(np.logaddexp.reduce(terms, axis=0), abs=1e-10)
-
-
-def test_t_banana_hessian_at_the_very_modes():
-    """At the centres of the components, 20 apart and more, other components do not count."""
-    d = 50
-    target = models.t_banana_mixture(d, rng=4)
-    tops = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
-    tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
-    hessian = target.hessian(tops)
-    assert hessian[:10] == pytest.approx(
-        np.broadcast_to(-57 / 7 / (0.1 * np.sqrt(d)) * np.eye(d), (10, d, d))
-    )
-    slope = 0.006 * tops[10:, 0]  # phi is sheared by this much at the top
-    expected = np.broadcast_to(np.eye(d), (10, d, d)).copy()
-    expected[:, 0, 0] = 0.01 + slope**2
-    expected[:, 0, 1] = expected[:, 1, 0] = slope
-    assert hessian[10:] == pytest.approx(-57 / 7 * expected, abs=1e-9)
-    assert target.score(tops) == pytest.approx(0, abs=1e-10)
 
 
 def test_draws_of_the_t_banana_mixture():
@@ -283,3 +246,31 @@ def test_the_shrunken_model_gives_draws_of_well_separated_modes():
 def test_rbm_rejects_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         models.gb_rbm(*arguments)
+
+
+@pytest.mark.parametrize("covariances", [None, 2.5, np.diag([1.0, 3.0])])
+def test_shared_covariances(covariances):
+    matrix = np.eye(2) * (1.0 if covariances is None else covariances)
+    target = models.gaussian_mixture(PLANE[0], covariances, PLANE[2])
+    x = target.sample(50, 1)
+    reference, score = mixture_log_density(np.array(PLANE[0]), [matrix] * 3, PLANE[2])
+    assert target.log_density(x) == pytest.approx(reference(x), abs=1e-11)
+    assert target.score(x) == pytest.approx(score(x), abs=1e-11)
+
+
+def test_t_banana_hessian_at_the_very_modes():
+    """At the centres of the components, 20 apart and more, other components do not count."""
+    d = 50
+    target = models.t_banana_mixture(d, rng=4)
+    tops = np.random.default_rng(4).uniform(-20, 20, size=(20, d))
+    tops[10:, 1] -= 0.003 * (tops[10:, 0] ** 2 - 100)
+    hessian = target.hessian(tops)
+    assert hessian[:10] == pytest.approx(
+        np.broadcast_to(-57 / 7 / (0.1 * np.sqrt(d)) * np.eye(d), (10, d, d))
+    )
+    slope = 0.006 * tops[10:, 0]  # phi is sheared by this much at the top
+    expected = np.broadcast_to(np.eye(d), (10, d, d)).copy()
+    expected[:, 0, 0] = 0.01 + slope**2
+    expected[:, 0, 1] = expected[:, 1, 0] = slope
+    assert hessian[10:] == pytest.approx(-57 / 7 * expected, abs=1e-9)
+    assert target.score(tops) == pytest.approx(0, abs=1e-10)

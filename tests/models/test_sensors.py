@@ -44,13 +44,6 @@ def test_sensor_log_density_is_the_papers_formula():
     assert np.isfinite(target.score(coincide)).all()
 
 
-def test_the_plan_of_sensor_draws_uses_every_factor_once():
-    rings = [pair for step in sensors.SENSOR_PLAN for pair in (step.ring, step.fit) if pair]
-    unseen = [pair for step in sensors.SENSOR_PLAN for pair in step.unseen]
-    assert sorted(rings) == sorted(sensors.OBSERVED_DISTANCES)
-    assert sorted(rings + unseen) == [(i, j) for i in range(4) for j in range(i + 1, 6)]
-
-
 def test_bounds_of_the_acceptance_probabilities_hold():
     """Mean fits over the random turn on a fine grid of radii and gaps; the worst turn is included."""
     gaps = {

@@ -142,13 +142,6 @@ def test_an_edge_is_seen_whatever_is_returned_beyond_it(floor):
     assert gap.x[0] == pytest.approx(-1)
 
 
-def test_single_tests_warn_of_a_jump():
-    with pytest.warns(
-        UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
-    ):
-        sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)
-
-
 def correlated(gap=1e-10):
     z = rng(7).normal(size=(500, 2))
     x = np.sqrt(1 - gap / 2) * z[:, :1] + np.sqrt(gap / 2) * z[:, 1:] * [1, -1]
@@ -173,16 +166,6 @@ def banana():
     return lambda x: -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.01) ** 2, x
 
 
-def mixture(width):
-    model = sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]], [np.eye(2), width**2 * np.eye(2)])
-    return model.log_density, model.sample(500, rng(11))
-
-
-def scales():
-    scale = np.geomspace(1e-9, 1e9, 7)
-    return lambda x: normal_log_density(x / scale), scale * rng(12).normal(size=(500, 7))
-
-
 def gamma(shape):
     return lambda x: np.where(x > 0, (shape - 1) * np.log(np.maximum(x, 1e-300)) - x, -np.inf)[:, 0]
 
@@ -197,25 +180,19 @@ def log_normal(sd):
 
 CONTINUOUS = {
     "normal": lambda: (normal_log_density, rng(13).normal(size=(500, 2))),
-    "normal, d = 60": lambda: (normal_log_density, rng(13).normal(size=(500, 60))),
-    "scales": scales,
     "correlation 1 - 1e-10": correlated,
     "funnel": funnel,
     "banana": banana,
-    "Laplace": lambda: (lambda x: -np.abs(x).sum(axis=1), rng(14).laplace(size=(500, 3))),
     "Laplace about 1e14": lambda: (
         lambda x: -np.abs(x - 1e14).sum(axis=1),
         1e14 + rng(14).laplace(size=(500, 3)),
     ),
     "Cauchy": lambda: (lambda x: -np.log1p(x**2).sum(axis=1), rng(15).standard_cauchy(size=(500, 2))),
-    "mixture": lambda: mixture(1.0),
-    "mixture with a narrow part": lambda: mixture(1e-6),
     "gamma, 0 at its edge": lambda: (gamma(5.0), rng(16).gamma(5, size=(500, 1))),
     "inverse gamma": lambda: (
         lambda x: np.where(x > 0, -2 * np.log(np.abs(x)) - 1 / np.abs(x), -np.inf)[:, 0],
         1 / rng(16).gamma(1, size=(4000, 1)),
     ),
-    "log-normal, narrow": lambda: (log_normal(0.4), np.exp(0.4 * rng(16).normal(size=(500, 1)))),
     "0 in the middle": lambda: (
         lambda x: np.log(np.abs(x[:, 0]) + 1e-300) - 0.5 * x[:, 0] ** 2,
         rng(17).choice([-1, 1], size=(500, 1)) * np.sqrt(2 * rng(18).exponential(size=(500, 1))),
@@ -306,3 +283,10 @@ def test_edges_and_jumps_cost_few_evaluations():
     made = []
     found(lambda x: made.append(len(x)) or normal_log_density(x), x)
     assert sum(made) - 1005 < 2500
+
+
+def test_single_tests_warn_of_a_jump():
+    with pytest.warns(
+        UserWarning, match="the density jumps by a factor of 7.39 near x = .*wrong ones accepted"
+    ):
+        sc.ksd_test(rng(6).normal(size=(300, 2)), sc.Target(stepped, np.negative, dim=2), rng=0)

@@ -108,18 +108,6 @@ def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
             test(draws, mixing)
 
 
-def test_differences_stop_where_a_shorter_step_bends_no_less():
-    seen = []
-
-    def jump(x):  # bends by 5 nats over any step
-        seen.append(x[:, 0])
-        return np.where(x[:, 0] > 0, 5.0, 0.0)
-
-    slope = differences(jump, np.zeros((1, 1))).central
-    assert len(seen) == 1 + 2 * 2
-    assert slope[0, 0] == pytest.approx(5 / (seen[-2][0] - seen[-1][0]))
-
-
 def test_a_function_of_one_point_is_told_how_it_is_given():
     one_point = sc.Target(lambda x: -0.5 * x @ x, lambda x: -x, dim=2)
     with pytest.raises(ValueError, match="a function of one point needs vectorized=False"):
@@ -200,3 +188,15 @@ def test_nan_infinity_and_exceptions_are_no_points():
     assert (score == 0).all()
     assert density.failures == 3
     assert str(density.raised) == "too far"
+
+
+def test_differences_stop_where_a_shorter_step_bends_no_less():
+    seen = []
+
+    def jump(x):  # bends by 5 nats over any step
+        seen.append(x[:, 0])
+        return np.where(x[:, 0] > 0, 5.0, 0.0)
+
+    slope = differences(jump, np.zeros((1, 1))).central
+    assert len(seen) == 1 + 2 * 2
+    assert slope[0, 0] == pytest.approx(5 / (seen[-2][0] - seen[-1][0]))

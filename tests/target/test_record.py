@@ -70,10 +70,6 @@ def test_a_target_with_a_field_replaced_pickles_with_it():
     assert other.names == ("mu",)
 
 
-def test_a_target_is_printed_in_one_line():
-    assert repr(standard_normal(2, names=["a", "b"])) == "<Target: dim=2, names: a, b, with score>"
-
-
 def _one_point(x):
     return -0.5 * float(x @ x)
 
@@ -118,12 +114,6 @@ def test_scales_are_found_from_the_map_whatever_the_names():
     np.testing.assert_array_equal(values, [[0.5, 0, 1, 0]])
 
 
-def test_without_a_map_coordinates_are_parameters():
-    target = sc.Target(lambda u: -np.sum(u**2, axis=1), dim=1, names=["mu"])
-    assert parameter_scales(target)["mu"].scale == ""
-    assert to_constrained([1.0], target)[1] == ("mu",)
-
-
 def funnel(x):
     return -0.5 * x[0] ** 2 / 9 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 0.5 * (x.shape[0] - 1) * x[0]
 
@@ -165,11 +155,6 @@ def test_from_jax_refuses_what_is_not_a_scalar_function():
         sc.from_jax(3.0, dim=2)
     with pytest.raises(ValueError, match="`dim` must be a positive integer, got 0"):
         sc.from_jax(funnel, dim=0)
-
-
-def test_from_jax_warns_of_lost_precision():
-    with pytest.warns(UserWarning, match="returns float32"):
-        sc.from_jax(lambda x: jnp.sum(x.astype(jnp.float32)), dim=2)
 
 
 def _of_data(y, x):
@@ -232,17 +217,6 @@ def test_a_mistake_in_the_function_is_named():
         sc.from_jax(lambda x: float(x[0]), dim=2)
 
 
-def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
-    mixture = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]])
-    given = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, jax_log_density=lambda x: -jnp.sum(x**2))
-    x = np.array([[0.5, -1.0], [2.0, 0.0]])
-    evaluate = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
-    for target in (mixture, given):
-        with jax.enable_x64(True):
-            np.testing.assert_allclose(evaluate(target.jax_log_density, x), target.log_density(x), rtol=1e-13)
-    assert sc.Target(funnel, dim=2).jax_log_density is None
-
-
 EXAMPLE = {"mu": 0.0, "layer": {"w": np.zeros(2, dtype=np.float32)}}
 
 
@@ -272,3 +246,19 @@ def test_a_function_of_a_pytree_is_a_target_with_names():
 def test_what_is_no_example(example, error, message):
     with pytest.raises(error, match=message):
         sc.from_jax(tree_log_density, example=example)
+
+
+def test_from_jax_warns_of_lost_precision():
+    with pytest.warns(UserWarning, match="returns float32"):
+        sc.from_jax(lambda x: jnp.sum(x.astype(jnp.float32)), dim=2)
+
+
+def test_the_jax_function_is_a_field_and_an_argument_of_compiled_code():
+    mixture = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]])
+    given = sc.Target(lambda x: -np.sum(x**2, axis=1), dim=2, jax_log_density=lambda x: -jnp.sum(x**2))
+    x = np.array([[0.5, -1.0], [2.0, 0.0]])
+    evaluate = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
+    for target in (mixture, given):
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(evaluate(target.jax_log_density, x), target.log_density(x), rtol=1e-13)
+    assert sc.Target(funnel, dim=2).jax_log_density is None

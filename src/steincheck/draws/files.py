@@ -72,21 +72,17 @@ def _read_file(path: Path, key: str | None) -> Draws:
     try:
         content = _content(path, kind)
         if kind == ".npz" and (key is not None or len(content) == 1):
-            content = content[_known_key(key or next(iter(content)), content)]
+            chosen = key or next(iter(content))
+            if chosen not in content:
+                known = f"{close_names(chosen, list(content))}, but {listed(list(content))}"
+                raise ValueError(f"it has no array {chosen!r}{known}")
+            content = content[chosen]
         return read_any(content)
     except ImportError as error:
         extra = "parquet" if kind == ".parquet" else "arviz"
         raise ImportError(f"{kind} files need more packages: pip install 'steincheck[{extra}]'") from error
     except Exception as error:  # every package has its own kinds
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from None
-
-
-def _known_key(key: str, arrays: dict[str, np.ndarray]) -> str:
-    if key not in arrays:
-        raise ValueError(
-            f"it has no array {key!r}{close_names(key, list(arrays))}, but {listed(list(arrays))}"
-        )
-    return key
 
 
 def _content(path: Path, kind: str) -> Any:
@@ -120,8 +116,8 @@ def _read_text(text: str) -> Draws:
         raise ValueError("it holds no draws")
     try:
         values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
-    except ValueError:
-        raise ValueError(_first_fault([_cells(line, separator) for line in body])) from None
+    except ValueError as error:
+        raise ValueError(f"{str(error).partition(';')[0]}, counted from the first draw") from None
     if header is None:
         return Draws(values)
     if len(header) != values.shape[1]:
@@ -130,17 +126,6 @@ def _read_text(text: str) -> Draws:
     table = from_columns([header[k] for k in named], [values[:, k] for k in named])
     one_chain = "lp__" in header and table.chain is None
     return replace(table, chain=np.zeros(len(table), dtype=int)) if one_chain else table
-
-
-def _first_fault(rows: Sequence[Sequence[str]]) -> str:
-    """Which draw is none, as NumPy's message speaks of its own arguments."""
-    for k, cells in enumerate(rows):
-        if len(cells) != len(rows[0]):
-            return f"draw {k} (counted from 0) has {len(cells)} values, the first has {len(rows[0])}"
-        for cell in cells:
-            if not _is_number(cell):
-                return f"draw {k} (counted from 0) has {shown(cell)}, which is not a number"
-    return "its lines are not rows of numbers"
 
 
 def _cells(line: str, separator: str | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -86,24 +86,18 @@ def read_as_draws(
         weights = weights_of(as_numbers(log_weights, "log_weights"))
     if weights is not None:
         found = replace(found, weight=weights)
-    if found.weight is not None:
-        found = _with_positive_weights(found, found.weight > 0)
+    if found.weight is not None and not found.weight.all():
+        kept = found.weight > 0  # a draw of weight 0 may be anywhere, and adds nothing
+        found = replace(
+            found,
+            values=found.values[kept],
+            chain=chain_of_rows(found.chain, kept),
+            weight=found.weight[kept],
+            group=chain_of_rows(found.group, kept),
+            kept=kept,
+        )
     _check_draws(found, name, minimum)
     return found
-
-
-def _with_positive_weights(draws: Draws, kept: np.ndarray) -> Draws:
-    """The draws that are `kept` (n,): one of weight 0 may be anywhere, and adds nothing."""
-    if kept.all() or draws.weight is None:
-        return draws
-    return replace(
-        draws,
-        values=draws.values[kept],
-        chain=chain_of_rows(draws.chain, kept),
-        weight=draws.weight[kept],
-        group=chain_of_rows(draws.group, kept),
-        kept=kept,
-    )
 
 
 def read_any(draws: Any, dim: int | None = None, names: Sequence[str] | None = None) -> Draws:
@@ -113,7 +107,7 @@ def read_any(draws: Any, dim: int | None = None, names: Sequence[str] | None = N
     table = read_container(draws, dim, names)
     if table is not None:
         return table
-    if _is_chain_list(draws):
+    if isinstance(draws, (list, tuple)) and draws and all(map(_is_table, draws)):
         return stack_chains([read_any(part, dim, names) for part in draws])
     array = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if dim == 1 and array.ndim == 2 and 1 < array.shape[1] > array.shape[0]:
@@ -162,16 +156,15 @@ def _rows(array: np.ndarray, dim: int | None, name: str, shapes: str) -> np.ndar
     raise ValueError(f"`{name}` must have shape {shapes}, one point per row, got {array.shape}{hint}")
 
 
-def _is_chain_list(draws: Any) -> bool:
-    """Whether `draws` is a list of 2-d arrays or of tables; numbers in nested lists are an array."""
-    if not isinstance(draws, (list, tuple)) or not draws:
-        return False
-    return all(getattr(part, "ndim", 0) == 2 or hasattr(part, "columns") for part in draws)
+def _is_table(part: Any) -> bool:
+    """Whether part of a list is a chain, a 2-d array or a table; numbers in nested lists are an array."""
+    return getattr(part, "ndim", 0) == 2 or hasattr(part, "columns")
 
 
 def stack_chains(tables: Sequence[Draws]) -> Draws:
     """Tables of one or more chains each below each other; columns by the names of the first."""
     first = tables[0]
+    values = []
     for k, table in enumerate(tables):
         if not len(table):
             raise ValueError(f"every chain must hold draws, chain {k} of {len(tables)} has none")
@@ -179,7 +172,13 @@ def stack_chains(tables: Sequence[Draws]) -> Draws:
             raise ValueError(
                 f"chains with weights must be one table with a column `chain`, got {len(tables)}"
             )
-    values = [_columns_of(table, first) for table in tables]
+        order = list(range(table.shape[1]))
+        if first.names is not None and table.names is not None:
+            order = positions(table.names, first.names, "a later chain")
+        if len(order) != first.shape[1]:
+            got = f"{first.shape[1]} and {len(order)} columns"
+            raise ValueError(f"all chains must have the same coordinates, got {got}")
+        values.append(table.values[:, order])
     chains = [np.zeros(len(table), dtype=int) if table.chain is None else table.chain for table in tables]
     starts = np.cumsum([0, *(chain[-1] + 1 for chain in chains[:-1])])
     known = [table.divergences for table in tables if table.divergences is not None]
@@ -191,18 +190,6 @@ def stack_chains(tables: Sequence[Draws]) -> Draws:
         sum(known) if known else None,
         tuple(warnings),
     )
-
-
-def _columns_of(table: Draws, first: Draws) -> np.ndarray:
-    """The draws of a table with the columns of the first one."""
-    values = table.values
-    if first.names is not None and table.names is not None:
-        values = values[:, positions(table.names, first.names, "a later chain")]
-    if values.shape[1] != first.shape[1]:
-        raise ValueError(
-            f"all chains must have the same coordinates, got {first.shape[1]} and {values.shape[1]} columns"
-        )
-    return values
 
 
 def _selected_columns(table: Draws, dim: int | None, names: Sequence[str] | None, name: str) -> Draws:
@@ -244,15 +231,7 @@ def _check_draws(draws: Draws, name: str, minimum: int) -> None:
     )
 
 
-def to_unconstrained(
-    draws: Any,
-    target: Target,
-    *,
-    name: str = "draws",
-    minimum: int = 2,
-    weights: Any = None,
-    log_weights: Any = None,
-) -> Draws:
+def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", **options: Any) -> Draws:
     """Draws as their owner has them, in the coordinates of the target.
 
     Parameters
@@ -266,10 +245,8 @@ def to_unconstrained(
         coordinates, but have a far larger density as values of the parameters, come with a warning.
     name : str
         The argument's name, for messages.
-    minimum : int
-        Fewest draws allowed.
-    weights, log_weights : array (n,), optional
-        As in `as_draws`.
+    **options
+        Further arguments of `read_as_draws`: `minimum`, `weights`, `log_weights`.
 
     Returns
     -------
@@ -288,17 +265,16 @@ def to_unconstrained(
     array([0., 1.])
     """
     names = target.constrained_names
-    weighted = {"weights": weights, "log_weights": log_weights}
-    if target.unconstrain is None or names is None:
-        return read_as_draws(draws, target.dim, names=target.names, name=name, minimum=minimum, **weighted)
-    read = read_as_draws(draws, name=name, minimum=minimum, **weighted)
     coordinates = tuple(target.names or ())
-    if read.names is not None and not (coordinates and set(coordinates) <= set(read.names)):
-        constrained = read_as_draws(draws, len(names), names=names, name=name, minimum=minimum, **weighted)
+    if target.unconstrain is None or names is None:
+        return read_as_draws(draws, target.dim, names=target.names, name=name, **options)
+    read = read_any(draws).names
+    if read is not None and not (coordinates and set(coordinates) <= set(read)):
+        constrained = read_as_draws(draws, len(names), names=names, name=name, **options)
         values = np.asarray(target.unconstrain(constrained.values))
         return replace(constrained, values=values, names=coordinates or None)
-    taken = read_as_draws(read, target.dim, names=target.names, name=name, minimum=minimum)
-    if read.names is not None and not set(coordinates) <= set(names):
+    taken = read_as_draws(draws, target.dim, names=target.names, name=name, **options)
+    if read is not None and not set(coordinates) <= set(names):
         return taken  # the names say what is meant
     parameters, gain = read_as_parameters(taken.values, target)
     # draws of the density have log densities within about d/2 of its maximum: draws that were read rightly
@@ -308,27 +284,24 @@ def to_unconstrained(
     return replace(taken, warnings=(*taken.warnings, parameters_as_coordinates(name, parameters, gain)))
 
 
-class OtherReading(NamedTuple):
-    """What if draws that were read as coordinates of the target are values of its parameters?"""
+def read_as_parameters(x: np.ndarray, target: Target) -> tuple[tuple[str, ...], float]:
+    """What if draws (n, d) that were read as coordinates of the target are values of its parameters?
 
-    parameters: tuple[str, ...]  #: that differ between the readings; none if there is no other reading
-    gain: float  #: of the median log density
-
-
-def read_as_parameters(x: np.ndarray, target: Target) -> OtherReading:
-    """What draws (n, d) in the coordinates of the target would gain as values of its parameters."""
+    The parameters that differ between the readings, none if there is no other reading, and the gain of the
+    median log density.
+    """
     names = target.constrained_names
     if target.unconstrain is None or names is None or len(names) != target.dim:
-        return OtherReading((), 0.0)
+        return (), 0.0
     some = x[:: -(-len(x) // 200)]  # enough for medians
     try:
         with np.errstate(all="ignore"):
             other = np.asarray(target.unconstrain(some), dtype=np.float64)
     except Exception:  # outside the support a user's function may raise anything
-        return OtherReading((), 0.0)
+        other = np.full_like(some, np.nan)
     if not np.isfinite(other).all():
-        return OtherReading((), 0.0)
+        return (), 0.0
     changed = np.any(np.abs(other - some) > 1e-9 * np.maximum(np.abs(some), 1.0), axis=0)
     here, there = (np.median(log_density_anywhere(target.log_density, part)) for part in (some, other))
     gain = float(there - here) if np.isfinite(there) else 0.0
-    return OtherReading(tuple(names[k] for k in np.flatnonzero(changed).tolist()), gain)
+    return tuple(names[k] for k in np.flatnonzero(changed).tolist()), gain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import lgamma, log, pi
 from typing import Any, NamedTuple
 
@@ -75,10 +75,8 @@ def formula_target(
     def sample(n: int, rng: RandomSource = None, **options: Any) -> np.ndarray:
         return sample_with_labels(n, rng, **options).draws
 
-    target = jax_target(log_density, dim)
-    made = {item.name: getattr(target, item.name) for item in fields(target)}
     own = {"names": names, "sample": sample, "sample_with_labels": sample_with_labels}
-    return ModelTarget(**{**made, **own})
+    return jax_target(log_density, dim, ModelTarget, **own)
 
 
 def gaussian_mixture(

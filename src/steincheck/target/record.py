@@ -246,7 +246,7 @@ def from_jax(
     if dim is None:
         raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
     dim = as_count(dim, "dim", maximum=MAX_DIM)
-    function, returned = trace(log_density, dim)
+    traced, returned = trace(log_density, dim)
     if getattr(returned, "shape", None) != () or not jnp.issubdtype(returned.dtype, jnp.floating):
         raise ValueError(
             "`log_density` of from_jax must map one point of shape (d,) to one real number, "
@@ -256,15 +256,9 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    target = replace(
-        jax_target(function, dim),
-        names=names,
-        sample=sample,
-        constrained_names=constrained_names,
-        constrain=_in_double(constrain),
-        unconstrain=_in_double(unconstrain),
-    )
-    return made_by(target, again)
+    more = {"names": names, "sample": sample, "constrained_names": constrained_names}
+    maps = {name: _in_double(function) for name, function in maps.items()}
+    return made_by(jax_target(traced, dim, **more, **maps), again)
 
 
 def _flat_function(function: Callable[[Any], Any], example: Any) -> tuple[Callable[[Any], Any], list[str]]:
@@ -340,16 +334,17 @@ def _trace_error(error: Exception, dim: int) -> Exception:
     )
 
 
-def jax_target(log_density: Partial, dim: int) -> Target:
-    """Target of a JAX function of one point; compiled once for all parameters of one shape."""
+def jax_target(log_density: Partial, dim: int, kind: Any = Target, **more: Any) -> Any:
+    """Target of this `kind` of a JAX function of one point; compiled once for all parameters of one shape."""
     with jax.enable_x64(True):
         log_density = jax.tree.map(jnp.asarray, log_density)
-    return Target(
+    return kind(
         in_chunks(partial(_values, log_density), dim),
         in_chunks(lambda x: values_and_scores(log_density, x)[:, 1:], dim),
         dim=dim,
         hessian=in_chunks(partial(_hessians, log_density), dim, (1, 32)),
         jax_log_density=log_density,
+        **more,
     )
 
 
