@@ -23,10 +23,11 @@ import steincheck as sc
 from steincheck.modes.known import as_modes
 from steincheck.moments import impossible_draws
 
-from . import targets
+from . import mode_targets, targets
 from .counting import Case, CountedStudy, Events
 
 LEVEL = 0.05
+GAPS = (3.2, 5.0, 6.0)
 
 
 class Problem(NamedTuple):
@@ -85,10 +86,18 @@ def mixture(name: str) -> Problem:
         "mixture d=10": lambda: sc.models.gaussian_mixture(five_means()),
         "t-banana d=10": lambda: sc.models.t_banana_mixture(10, rng=0),
         "sensors": sc.models.sensor_network,
+        **{f"two modes {gap:g} apart": partial(sc.models.gaussian_mixture, [[0.0], [gap]]) for gap in GAPS},
     }
     target = made[name]()
     box = {"sensors": (-0.5, 1.5)}.get(name, (-25, 25))
     return Problem(target, sc.find_modes(target, bounds=box, rng=0), target.sample)
+
+
+@lru_cache
+def ring() -> Problem:
+    """A ring of radius 5 and width .3 with two tops."""
+    made = mode_targets.ring()
+    return Problem(made.target, np.array([[-5.01082, 0.0], [5.01082, 0.0]]), made.sample)
 
 
 def five_means() -> np.ndarray:
@@ -234,6 +243,8 @@ def cases() -> dict[str, Case]:
             f"level, {name}": partial(mixture, name)
             for name in ("mixture d=1", "mixture d=10", "t-banana d=10", "sensors")
         },
+        **{f"level, two modes {gap:g} apart": partial(mixture, f"two modes {gap:g} apart") for gap in GAPS},
+        "level, ring": ring,
     }
     table = {name: Case(partial(level, problem), both, 1000) for name, problem in made.items()}
     for d in (5, 20, 50):
