@@ -78,3 +78,16 @@ def test_an_error_at_the_tolerance_cannot_be_told():
     again = sc.check(x, target, modes=[[0.0]], tolerance=edge, rng=0)
     assert again.fits is None
     assert again.advice == ("allow more evaluations of the density, or take more draws, then check again",)
+
+
+@pytest.mark.parametrize(("gap", "n"), [(3.2, 1000), (4.0, 2000), (5.0, 1000)])
+def test_wrong_weights_of_overlapping_modes_are_no_wrong_shape(gap, n):
+    """Components exactly right, .45/.55 instead of .6/.4: the shares are wrong, and the mean with them."""
+    places = [[-gap / 2], [gap / 2]]
+    target = sc.models.gaussian_mixture(places, weights=[0.6, 0.4])
+    modes = sc.find_modes(target, rng=0)
+    for seed in range(3):
+        x = target.sample(n, seed, weights=[0.45, 0.55])
+        kinds = {finding.kind for finding in sc.check(x, target, modes=modes, rng=seed).findings}
+        assert "mode share" in kinds
+        assert "shape" not in kinds
