@@ -24,8 +24,7 @@ from .result import GofResult, Modes, Verdict
 from .stein.bootstrap import Bootstrap, multinomial, wild
 from .stein.kernels import IMQ, RBF, Kernel, median_bandwidth
 from .target import Target, from_jax
-from .verdict import check
-from .verdict.compare import compare
+from .verdict import check, compare
 
 __all__ = [  # noqa: RUF022 (in the order of the pipeline)
     "__version__",

@@ -1,5 +1,5 @@
-"""One answer from all tests: `check`."""
+"""One answer from all tests: `check`, and `compare` for several samples."""
 
-from .answer import check
+from .answer import check, compare
 
-__all__ = ["check"]
+__all__ = ["check", "compare"]

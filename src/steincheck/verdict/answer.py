@@ -1,10 +1,10 @@
-"""One question, one answer: do the draws fit the density, and how far off are their numbers?"""
+"""The doors: do draws fit a density, how far off are their numbers, and which of several samples is best?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,36 +15,19 @@ from .._validation import (
     check_level,
     check_switch,
     integer_seed,
+    listed,
     recorded,
 )
-from .._version import __version__
-from ..flux import importance_weights
-from ..flux.anchors import mode_anchors
-from ..flux.orbits import time_within_modes
 from ..modes.search import as_box
-from ..result import AgreementResult, Finding, ImportanceWeights, StepEvaluations, Verdict
-from ..target import Target, require_target, to_constrained
+from ..result import Table, Verdict
+from ..result.record import Record
+from ..target import Target, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording import verdict as words
-from ..wording.verdict import Circumstance
-from .case import (
-    MIN_DRAWS,
-    end_step,
-    find_known_modes,
-    read_case,
-    step_evaluations,
-)
-from .examine import combine, measure, run_tests
-from .findings import Evidence, all_findings, answer
-
-
-class StepStreams(NamedTuple):
-    """One random stream per step."""
-
-    modes: np.random.Generator
-    tests: np.random.Generator
-    accuracy: np.random.Generator
-    support: np.random.Generator
+from ..wording.page import ANSWERS
+from ..wording.verdict import mean_text, sd_text, share_text
+from .case import end_step, find_known_modes, read_case, step_evaluations
+from .examine import measure, run_tests
+from .findings import Evidence, as_verdict
 
 
 @np.errstate(under="ignore")  # whatever the user has set
@@ -159,135 +142,114 @@ def check(
         max_seconds=max_seconds,
         rng=integer_seed(0 if rng is None else rng),
     )
-    streams = StepStreams(*np.random.default_rng(settings["rng"]).spawn(4))
-    case = read_case(draws, target, settings, log_density, streams.support)
+    streams = np.random.default_rng(settings["rng"]).spawn(4)
+    case = read_case(draws, target, settings, log_density, streams[3])
     budget = case.budget
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
-    first = step_evaluations(case, [budget.made], 1, searched=modes is None)
-    later = min(budget.left, sum(step.planned for step in first[1:]))
-    made = [end_step("draws", budget, progress, left=int(later))]
-    known = find_known_modes(case, modes, box, progress=progress, rng=streams.modes)
+    made = [end_step("draws", budget, progress)]
+    known = find_known_modes(case, modes, box, progress=progress, rng=streams[0])
     made.append(end_step("modes", budget, progress))
-    tested = run_tests(case, known, alpha, streams.tests)
+    tested = run_tests(case, known, alpha, streams[1])
     made.append(end_step("tests", budget, progress))
-    measured = measure(case, known, tested, streams.accuracy)
+    measured = measure(case, known, tested, streams[2])
     made.append(end_step("accuracy", budget, progress))
     steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
-    evidence = Evidence(case, known, tested, combine(tested.tests, alpha), measured, tolerance)
-    return _verdict(evidence, settings, steps)
+    return as_verdict(Evidence(case, known, tested, measured, tolerance), settings, steps)
 
 
-def _verdict(
-    evidence: Evidence,
-    settings: dict[str, Any],
-    steps: tuple[StepEvaluations, ...],
-) -> Verdict:
-    """The answer, and everything that is known about it in words."""
-    case, known, tested, combined, measured, tolerance = evidence
-    made = (case.remarks, known.remarks, tested.remarks, measured.remarks, evidence.reasons)
-    remarks = tuple(dict.fromkeys(remark for part in made for remark in part))
-    texts = {
-        kind: tuple(dict.fromkeys(remark.text for remark in remarks if remark.kind == kind))
-        for kind in ("warning", "context", "reason", "not examined")
-    }
-    fits = answer(evidence, texts["reason"])
-    findings = all_findings(evidence, case.target.coordinate_names) if fits is False else ()
-    mode = _mode_of_every_draw(evidence)
-    weights = None if mode is None else _importance_weights(evidence, mode)
-    detail = _detail(fits, evidence, findings)
-    limited = words.limited_texts(settings["max_evaluations"], sum(max(step[1:]) for step in steps))
-    return Verdict(
-        fits=fits,
-        sentence=words.headline(fits, combined, tolerance, detail, texts["reason"]),
-        tests=combined.tests,
-        adjusted_pvalues=combined.adjusted_pvalues,
-        accuracy=measured.parameters,
-        findings=findings,
-        advice=() if fits else words.advice(_circumstances(evidence, findings, weights), remarks),
-        importance_weights=weights,
-        modes=known.modes,
-        mode_parameters=to_constrained(known.modes.locations, case.target)[0],
-        mode_moments=None if measured.accuracy is None else measured.accuracy.mode_moments,
-        mode_of_draw=None if mode is None else _of_all_draws(mode, evidence, -1),
-        k_hat=measured.k_hat,
-        inconclusive_reasons=texts["reason"],
-        not_examined=(*texts["not examined"], *(() if fits is None else texts["reason"]), *limited),
-        context=texts["context"],
-        warnings=texts["warning"],
-        evaluations=steps,
-        n=len(case.values),
-        effective_sample_size=case.sample.effective_size,
-        names=case.target.coordinate_names,
-        version=__version__,
-        settings=settings,
-    )
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Record):
+    """Outcome of `compare`.
+
+    Attributes
+    ----------
+    verdicts : mapping of str to Verdict
+        By the name of the sample, the smallest error first.
+    table : Table
+        One row per sample: ``sample``; ``error``, its largest error, as in `compare`; ``worst``, what that
+        error is; ``answer``, ``pvalue``, ``n``; and ``ess``, the smallest bulk ESS of chains (n for
+        independent draws).
+    """
+
+    verdicts: Mapping[str, Verdict]
+    table: Table
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {listed(list(self.verdicts))}>"
 
 
-def _detail(fits: bool | None, evidence: Evidence, findings: tuple[Finding, ...]) -> str:
-    """What the answer adds in numbers: the first finding, or how accurate the draws are."""
-    if findings:
-        return words.sentence(findings[0].text)
-    if fits is None:
-        return ""
-    return words.accuracy_sentence(evidence.measured.parameters, evidence.allowed_error)
+def compare(
+    samples: Mapping[str, DrawsLike],
+    target: Target,
+    *,
+    rng: RandomSource = None,
+    **options: Any,
+) -> Comparison:
+    """Check several samples against one target and order them by their largest error.
+
+    P-values depend on the number of draws: a long good chain may have a smaller one than a short bad sample.
+    The samples are therefore ordered by the largest of their errors: of a mean in standard deviations of the
+    density, of a standard deviation as the logarithm of the ratio, of the share of a mode as a difference.
+
+    Parameters
+    ----------
+    samples : mapping of str to draws
+        Names, and whatever `as_draws` takes: ``{"nuts": idata, "advi": draws}``.
+    target : Target
+        The density of all of them.
+    rng : int, Generator or SeedSequence, optional
+        Every sample is checked with the same seed.
+    **options
+        Passed on to `check`.
+
+    Returns
+    -------
+    Comparison
+        ``print`` shows the table; ``comparison.verdicts["nuts"]`` is the verdict of one sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steincheck as sc
+    >>> target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), lambda x: -x, dim=2)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> samples = {"narrow": 0.5 * x, "exact": x}
+    >>> comparison = sc.compare(samples, target, modes=[[0.0, 0.0]], rng=0)
+    >>> list(comparison.verdicts)
+    ['exact', 'narrow']
+    """
+    if not isinstance(samples, Mapping):
+        raise TypeError(f"`samples` must map names to draws, got {type(samples).__name__}")
+    if not samples:
+        raise ValueError("`samples` must hold at least one sample, got none")
+    seed = integer_seed(rng)
+    verdicts = {}
+    for name, draws in samples.items():
+        try:
+            verdicts[str(name)] = check(draws, target, rng=seed, **options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sample {name!r}: {error}") from error
+    rows = []
+    for name, verdict in verdicts.items():
+        sizes = [item.ess_bulk for item in verdict.accuracy if np.isfinite(item.ess_bulk)]
+        ess = min(sizes, default=float(verdict.n))
+        rows.append((name, *_largest_error(verdict), ANSWERS[verdict.fits], verdict.pvalue, verdict.n, ess))
+    rows.sort(key=lambda row: np.nan_to_num(row[1], nan=np.inf))
+    columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")
+    return Comparison({row[0]: verdicts[row[0]] for row in rows}, Table(columns, tuple(rows)))
 
 
-def _mode_of_every_draw(evidence: Evidence) -> np.ndarray | None:
-    """The mode of each draw by the flux test; those held out belong to the nearest one."""
-    if len(evidence.known.modes) == 1:
-        return np.zeros(len(evidence.case.values), dtype=int)
-    weights = evidence.tested.weights
-    if weights is None or weights.mode_of_draw is None:
-        return None
-    x = evidence.case.sample.x
-    nearest = mode_anchors(evidence.known.modes).largest(x)
-    return np.where(weights.mode_of_draw < 0, nearest, weights.mode_of_draw)
-
-
-def _of_all_draws(values: np.ndarray, evidence: Evidence, missing: float) -> np.ndarray:
-    """Values (n,) in the user's order, with those of draws of weight 0, which are left out, as `missing`."""
-    kept = evidence.case.kept
-    if kept is None:
-        return values
-    of_all = np.full(len(kept), missing, dtype=values.dtype)
-    of_all[kept] = values
-    return of_all
-
-
-def _importance_weights(evidence: Evidence, mode: np.ndarray) -> ImportanceWeights | None:
-    """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
-    sample, table = evidence.case.sample, evidence.tested.mode_table
-    if table is None or np.isnan(table.implied).any() or np.any(table.n_draws[table.implied > 0.01] == 0):
-        return None
-    tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
-    found = importance_weights(table, mode, tau, sample.weight)
-    if found.effective_sample_size < MIN_DRAWS:
-        return None
-    return replace(found, weights=_of_all_draws(found.weights, evidence, 0.0))
-
-
-def _circumstances(
-    evidence: Evidence, findings: tuple[Finding, ...], weights: ImportanceWeights | None
-) -> list[Circumstance]:
-    """What advice depends on."""
-    kinds = {finding.kind for finding in findings}
-    chains = evidence.combined.tests.get("chains")
-    wrong_shares = bool(kinds & {"missing mode", "mode share", "flow"}) or (
-        evidence.stuck and weights is not None
-    )
-    holds: dict[Circumstance, bool] = {
-        "wrong shares": wrong_shares,
-        "wrong numbers": "shape" in kinds or (bool(kinds & {"mean", "sd"}) and not wrong_shares),
-        "impossible draws": "impossible draws" in kinds,
-        "odd chain": "chains" in kinds,
-        "warm-up": "chains" in kinds and isinstance(chains, AgreementResult) and chains.starts_differ,
-        "Markov chains": evidence.case.sample.chain is not None,
-        "weighted": evidence.case.sample.weight is not None,
-        "approximation": evidence.case.log_q is not None,
-        "correctable": evidence.measured.k_hat is not None and evidence.measured.k_hat < 0.7,
-        "stuck": evidence.stuck,
-        "reweightable": weights is not None,
-        "relabelled": any(g.moved for g in evidence.known.modes.symmetries),
-    }
-    return [name for name, true in holds.items() if true]
+def _largest_error(verdict: Verdict) -> tuple[float, str]:
+    """The largest error of a mean, a standard deviation or a share, and what it is; NaN if none is known."""
+    errors = [(abs(item.mean_error), mean_text(item)) for item in verdict.accuracy]
+    errors += [(abs(item.sd_error), sd_text(item)) for item in verdict.accuracy if item.has_sd]
+    table = verdict.mode_table
+    if table is not None:
+        places = zip(np.abs(table.error).tolist(), verdict.mode_descriptions, strict=True)
+        errors += [(size, share_text(table, k, where)) for k, (size, where) in enumerate(places)]
+    finite = [error for error in errors if np.isfinite(error[0])]
+    return max(finite, key=lambda error: error[0], default=(np.nan, "no error is known"))

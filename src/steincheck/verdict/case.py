@@ -25,10 +25,10 @@ from ..result import Modes, StepEvaluations
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
 from ..target.evaluation import Budget, affordable_budget, counting_target
 from ..wording import verdict as words
-from ..wording.draws import draws_context
+from ..wording.draws import discontinuity_remedy, discontinuity_text, draws_context, order_reasons
 from ..wording.numbers import mode_descriptions
 from ..wording.results import search_context
-from ..wording.verdict import Remark, remarks_of
+from ..wording.verdict import Remark, remark, remarks_of
 
 MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
 USUAL_TOLERANCE = 0.1  # of shares of modes, if the user gives none
@@ -64,22 +64,6 @@ class Case(NamedTuple):
         return 1 if self.target.has_score else 2 * self.target.dim
 
     @property
-    def mean(self) -> np.ndarray:
-        """(k,) means of the parameters over the draws."""
-        return np.average(self.values, axis=0, weights=self.sample.weight)
-
-    @property
-    def sd(self) -> np.ndarray:
-        """(k,) their standard deviations."""
-        return np.sqrt(np.average((self.values - self.mean) ** 2, axis=0, weights=self.sample.weight))
-
-    @property
-    def kurtosis(self) -> np.ndarray:
-        """(k,) their kurtosis, NaN for constants."""
-        fourth = np.average((self.values - self.mean) ** 4, axis=0, weights=self.sample.weight)
-        return np.divide(fourth, self.sd**4, out=np.full(len(fourth), np.nan), where=self.sd > 0)
-
-    @property
     def effective_sizes(self) -> np.ndarray:
         """(k,) number of independent draws that each parameter's mean is worth."""
         n = self.sample.effective_size
@@ -110,7 +94,9 @@ def read_case(
     values, names = to_constrained(sample.x, target)
     mixing = None if sample.chain is None else convergence(values, sample.chain)
     warnings += words.sampler_warnings(read.divergences, None if mixing is None else mixing.rhat, names)
-    invalid = words.invalid_order(sample.order, swapped=read.axes_swapped and sample.chain is not None)
+    invalid = tuple(Remark("reason", *texts) for texts in order_reasons(sample.order))
+    if read.axes_swapped and sample.chain is not None and not sample.order.equal:
+        invalid = (remark("swapped axes"),)
     edges = _support_remarks(counted, sample, budget, rng)
     remarks = remarks_of("warning", *warnings) + remarks_of("context", draws_context(sample, mixing))
     return Case(
@@ -136,8 +122,9 @@ def _support_remarks(
     gap = discontinuity(counted, sample.x, sample.log_p, rng, jumps=jumps)
     if gap is not None:
         where = mode_descriptions(gap.x[None], counted.coordinate_names)[0]
-        return (words.discontinuity_reason(gap, where),)
-    return () if jumps else remarks_of("not examined", words.Phrases.support)
+        need, remedy = discontinuity_remedy(gap)
+        return (remark("edge", text=discontinuity_text(gap), where=where, need=need, remedy=remedy),)
+    return () if jumps else (remark("support"),)
 
 
 class CaseModes(NamedTuple):
@@ -146,8 +133,11 @@ class CaseModes(NamedTuple):
     modes: Modes
     rows: np.ndarray
     remarks: tuple[Remark, ...]
-    given: bool = False
-    improper: bool = False
+
+    @property
+    def improper(self) -> bool:
+        """Whether the search says that the density is improper."""
+        return self.modes.search is not None and self.modes.search.reason == "improper"
 
 
 def find_known_modes(
@@ -157,9 +147,7 @@ def find_known_modes(
     x, target, budget = case.sample.x, case.target, case.budget
     if modes is not None:
         given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
-        context = remarks_of("context", words.Phrases.modes_given)
-        remarks = context + remarks_of("not examined", words.Phrases.other_modes)
-        return CaseModes(given, np.arange(len(x)), remarks, given=True)
+        return CaseModes(given, np.arange(len(x)), (remark("other modes"),))
     held, tested = hold_out(len(x), case.sample.chain, case.sample.group)
     later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
     allowed = Budget(max(budget.left / 2, budget.left - later))
@@ -167,35 +155,31 @@ def find_known_modes(
     budget.made += allowed.made
     remarks = remarks_of("warning", *found.warnings)
     if len(held):
-        remarks += remarks_of("not examined", words.held_out_text(len(held), len(tested)))
-    if not len(found):
-        return _without_mode(found, x[held] if len(held) else x, tested, remarks)
-    remarks += remarks_of("context", *search_context(found, target.coordinate_names))
-    remarks += remarks_of("not examined", words.Phrases.modes_not_found)
-    return CaseModes(found, tested, remarks)
+        remarks += (remark("held-out draws", held=len(held), tested=len(tested)),)
+    if len(found):
+        remarks += remarks_of("context", *search_context(found, target.coordinate_names))
+        return CaseModes(found, tested, (*remarks, remark("modes not found")))
+    assert found.search is not None
+    why = remark("no mode", message=found.search.message)
+    if found.search.reason in ("max_evaluations", "max_seconds"):
+        why = why._replace(kind="not examined")  # no obstacle to the tests of the shape
+    centre, scale = location_and_scale(x[held] if len(held) else x, rounded=True)
+    spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=found.search)
+    return CaseModes(spread, tested, (*remarks, why))
 
 
-def _without_mode(none: Modes, x: np.ndarray, tested: np.ndarray, remarks: tuple[Remark, ...]) -> CaseModes:
-    """The spread of the draws `x` as the units of the tests of a density without a known mode."""
-    end = None if none.search is None else none.search.reason
-    remarks += (Remark("warning", none.search.message if none.search else ""), words.no_mode(end))
-    centre, scale = location_and_scale(x, rounded=True)
-    spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=none.search)
-    return CaseModes(spread, tested, remarks, improper=end == "improper")
-
-
-def unknown_mode_remarks(case: Case, known: CaseModes) -> tuple[Remark, ...]:
+def unknown_mode_remarks(case: Case, modes: Modes) -> tuple[Remark, ...]:
     """Climb from some draws: a large share at unknown modes makes a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or case.budget.left < COSTS["climbs"]:
-        return remarks_of("not examined", words.Phrases.unknown_modes)
-    climbed = climb_from_draws(part.x, part.scores, case.target, known.modes, case.budget)
+        return (remark("climbs"),)
+    climbed = climb_from_draws(part.x, part.scores, case.target, modes, case.budget)
     if not climbed.n_unknown:
         return ()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], case.target))[0]
-    remark = words.unknown_modes(climbed.n_unknown, len(part.x), where, given=known.given)
+    found = remark("unknown modes", n=climbed.n_unknown, examined=len(part.x), where=where)
     many = climbed.n_unknown > USUAL_TOLERANCE * len(part.x)
-    return (remark if many else remark._replace(kind="not examined"),)
+    return (found if many else found._replace(kind="not examined"),)
 
 
 def step_evaluations(
@@ -209,13 +193,12 @@ def step_evaluations(
         "tests": COSTS["rays"] + COSTS["climbs"] + n * (n_modes - 1),
         "accuracy": COSTS["walkers"] * case.score_cost,
     }
-    counts = [*np.diff(made, prepend=0).tolist(), 0, 0, 0]
-    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=False))
+    counts = np.diff(made, prepend=0).tolist()
+    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))
 
 
-def end_step(name: str, budget: Budget, progress: bool | None, left: int = 0) -> int:
-    """The evaluations made so far; with `progress` a line on standard error says so, and what is `left`."""
+def end_step(name: str, budget: Budget, progress: bool | None) -> int:
+    """The evaluations made so far; with `progress` a line on standard error says so."""
     if progress and sys.stderr is not None:
-        seconds = time.perf_counter() - budget.began
-        sys.stderr.write(words.step_line(name, budget.made, seconds, left))
+        sys.stderr.write(words.step_line(name, budget.made, time.perf_counter() - budget.began))
     return budget.made

@@ -1,21 +1,34 @@
-"""The answer, and what is wrong by how much: shares, errors of means and sds, shape, chains."""
+"""The answer in a verdict: shares, errors of means and sds, shape, chains, and what to do about them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from ..result import AgreementResult, Finding, FluxResult, MomentResult, ParameterAccuracy
+from .._version import __version__
+from ..flux import importance_weights
+from ..flux.anchors import mode_anchors
+from ..flux.orbits import time_within_modes
+from ..result import (
+    AgreementResult,
+    Finding,
+    FluxResult,
+    ImportanceWeights,
+    MomentResult,
+    ParameterAccuracy,
+    StepEvaluations,
+    Verdict,
+)
 from ..target import to_constrained
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
-from ..wording.results import describe_feature
-from ..wording.verdict import Remark
+from ..wording.results import describe_feature, weight_reason_and_remedy
+from ..wording.verdict import Remark, remark
 from .case import MIN_DRAWS, USUAL_TOLERANCE, Case, CaseModes
-from .examine import Combined, Measured, Tested
+from .examine import Measured, Tested
 
 
 class Evidence(NamedTuple):
@@ -24,7 +37,6 @@ class Evidence(NamedTuple):
     case: Case
     known: CaseModes
     tested: Tested
-    combined: Combined
     measured: Measured
     tolerance: float | None
 
@@ -58,82 +70,129 @@ class Evidence(NamedTuple):
     @property
     def error_answer(self) -> bool | None:
         """Whether all errors are within the tolerance, if there is one."""
-        if self.tolerance is None or self.measured.accuracy is None:
-            return None
-        if not self.case.valid or self.known.improper:
+        if self.tolerance is None or self.measured.accuracy is None or not self.case.valid:
             return None
         answers = (self.measured.accuracy.answer(self.tolerance), self.share_answer)
         return False if False in answers else True if all(answers) else None
 
     @property
-    def reasons(self) -> tuple[Remark, ...]:
+    def reasons(self) -> list[Remark]:
         """Why a non-rejection is inconclusive, beside what the steps say."""
         found = []
         n = self.case.sample.effective_size
         more = "take more draws" if self.case.sample.chain is None else "run the chains longer"
         if n < MIN_DRAWS:
-            found.append(words.few_draws(n, MIN_DRAWS, more))
+            found.append(remark("few draws", n=n, least=MIN_DRAWS, more=more))
         weights = self.tested.weights
         harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
         if self.case.sample.weight is not None and self.share_answer:
             harmless.append("stuck chains")  # weights have set the shares: they are a fact
         if weights is not None and weights.inconclusive_reason not in harmless:
-            found.append(words.unexamined_weights(weights))
-        tests = self.combined.tests
-        for result in tests.values():
-            floor = len(tests) * result.pvalue_floor
-            if floor > self.combined.alpha:
-                found.append(words.level_out_of_reach(result.test, self.combined.alpha, floor))
+            found.append(Remark("reason", *weight_reason_and_remedy(weights)))
+        alpha = self.tested.alpha
+        for result in self.tested.tests.values():
+            floor = len(self.tested.tests) * result.pvalue_floor
+            if floor > alpha:
+                found.append(remark("level", test=result.test, alpha=alpha, floor=floor))
         if self.tolerance is not None and self.error_answer is None:
-            found.append(words.wide_intervals(self.tolerance, more))
-        return tuple(found)
+            found.append(remark("tolerance", tolerance=self.tolerance, more=more))
+        return found
+
+    def answer(self, *, certain: bool) -> bool | None:
+        """Whether the draws fit: by the tests and facts, or by the errors if there is a tolerance."""
+        if self.tolerance is not None:
+            return self.error_answer
+        wrong_by_fact = self.stuck and self.share_answer is False
+        if self.tested.rejected or len(self.tested.improbable_rows) or wrong_by_fact:
+            return False
+        return True if certain else None
 
 
-def answer(evidence: Evidence, reasons: Sequence[str]) -> bool | None:
-    """Whether the draws fit: by the tests and facts, or by the errors if there is a tolerance."""
-    if evidence.tolerance is not None:
-        return evidence.error_answer
-    wrong_by_fact = evidence.stuck and evidence.share_answer is False
-    if evidence.combined.rejected or len(evidence.tested.improbable_rows) or wrong_by_fact:
-        return False
-    return None if reasons else True
+def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEvaluations, ...]) -> Verdict:
+    """The answer, and everything that is known about it in words."""
+    case, known, tested, measured, _ = evidence
+    remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks, *evidence.reasons]
+    enough = sum(max(step[1:]) for step in steps)
+    if (settings["max_evaluations"] or enough) < enough:
+        remarks.append(remark("limit", limit=settings["max_evaluations"], enough=enough))
+    texts: dict[str, dict[str, str]] = {}  # remedies by texts, each of them once
+    for kind, text, remedy in remarks:
+        texts.setdefault(kind, {})[text] = remedy
+    reasons = texts.get("reason", {})
+    fits = evidence.answer(certain=not reasons)
+    findings = all_findings(evidence) if fits is False else ()
+    detail = findings[0].text if findings else ""
+    if fits:
+        detail = words.accuracy_sentence(measured.parameters, evidence.allowed_error)
+    mode = _mode_of_every_draw(evidence)
+    weights = _importance_weights(evidence, mode)
+    advice = [words.ADVICE[name] for name in _advice(evidence, findings, weights)]
+    return Verdict(
+        fits=fits,
+        sentence=words.headline(fits, tested, evidence.tolerance, detail, tuple(reasons)),
+        tests=tested.tests,
+        adjusted_pvalues=tested.adjusted_pvalues,
+        accuracy=measured.parameters,
+        findings=findings,
+        advice=() if fits else tuple(advice or words.remedies(reasons.values())),
+        importance_weights=weights,
+        modes=known.modes,
+        mode_parameters=to_constrained(known.modes.locations, case.target)[0],
+        mode_moments=None if measured.accuracy is None else measured.accuracy.mode_moments,
+        mode_of_draw=None if mode is None else _of_all_draws(mode, evidence, -1),
+        k_hat=measured.k_hat,
+        inconclusive_reasons=tuple(reasons),
+        not_examined=(*texts.get("not examined", ()), *(() if fits is None else reasons)),
+        context=tuple(texts.get("context", ())),
+        warnings=tuple(texts.get("warning", ())),
+        evaluations=steps,
+        n=len(case.values),
+        effective_sample_size=case.sample.effective_size,
+        names=case.target.coordinate_names,
+        version=__version__,
+        settings=settings,
+    )
 
 
-def all_findings(evidence: Evidence, names: Sequence[str]) -> tuple[Finding, ...]:
+def all_findings(evidence: Evidence) -> tuple[Finding, ...]:
     """What is wrong, in one order; impossible draws are the finding if no test finds anything else."""
-    shares = weight_findings(evidence, names)
+    tested = evidence.tested
+    shares = weight_findings(evidence)
     found = shares
-    if evidence.combined.rejected or evidence.tolerance is not None:
+    if tested.rejected or evidence.tolerance is not None:
         errors = error_findings(evidence)
         several = len(evidence.known.modes) > 1
         explained = shares if several else errors  # wrong shares bend the shape, and errors are those of all
-        found = [*shares, *errors, *([] if explained else shape_findings(evidence.combined, several=several))]
-        found += agreement_findings(evidence.combined)
-    rows = evidence.tested.improbable_rows
+        found = [*shares, *errors, *([] if explained else shape_findings(tested, several=several))]
+        chains = tested.tests.get("chains")
+        if isinstance(chains, AgreementResult) and tested.rejects("chains"):
+            text = words.FINDINGS["beginnings" if chains.starts_differ else "chain"]
+            text = text.format(chain=chains.odd_chain)
+            found.append(Finding(kind="chains", pvalue=tested.adjusted_pvalues["chains"], text=text))
+    rows = tested.improbable_rows
     if len(rows) and not found:
         text = words.impossible_text(rows.tolist(), len(evidence.case.values))
         found = [Finding(kind="impossible draws", text=text)]
     return tuple(found)
 
 
-def weight_findings(evidence: Evidence, names: Sequence[str]) -> list[Finding]:
+def weight_findings(evidence: Evidence) -> list[Finding]:
     """Wrong shares: those that the test finds; with a tolerance, or without a test, those that exceed it."""
-    weights, combined = evidence.tested.weights, evidence.combined
+    tested, weights = evidence.tested, evidence.tested.weights
     if weights is None:
         return []
-    pvalue = combined.adjusted_pvalues["weights"]
+    pvalue = tested.adjusted_pvalues["weights"]
     table = weights.mode_table
     if evidence.stuck or evidence.tolerance is not None:
         wrong, pvalue = evidence.wrong_shares, np.nan
-    elif not combined.rejects("weights"):
+    elif not tested.rejects("weights"):
         return []
     elif table is None or weights.mode_pvalues is None:
-        return [flow_finding(weights, names, pvalue)]
+        return [flow_finding(weights, evidence.case.target.coordinate_names, pvalue)]
     else:
-        factor = sum(not result.pvalue < weights.pvalue for result in combined.tests.values())  # Holm's
-        wrong = factor * weights.mode_pvalues <= combined.alpha
-        if not wrong.any():
-            return [Finding(kind="mode share", pvalue=pvalue, text=words.Phrases.weights_wrong)]
+        factor = sum(not result.pvalue < weights.pvalue for result in tested.tests.values())  # Holm's
+        pvalues = factor * weights.mode_pvalues
+        wrong = pvalues <= max(tested.alpha, np.nanmin(pvalues))  # at least the clearest one
     if table is None:
         return []
     places = mode_descriptions(*to_constrained(table.locations, evidence.case.target))
@@ -151,17 +210,18 @@ def weight_findings(evidence: Evidence, names: Sequence[str]) -> list[Finding]:
     ]
 
 
-def flow_finding(weights: FluxResult, names: Sequence[str], pvalue: float) -> Finding:
+def flow_finding(weights: FluxResult, names: tuple[str, ...], pvalue: float) -> Finding:
     """The displacement of a lattice of modes along which the flow is farthest from balance."""
     lattice = weights.lattice
     assert lattice is not None
     error = np.where(lattice.net_flow_se > 0, lattice.net_flow_se, np.inf)
     k = int(np.argmax(np.abs(lattice.net_flow) / error))
     step = lattice.displacements[k] * np.sign(lattice.net_flow[k])
-    chosen = np.argsort(-np.abs(step), kind="stable")[:3]
-    chosen = chosen[np.abs(step[chosen]) > 0.1 * np.abs(step).max()]
-    named = tuple(names[j] for j in chosen.tolist())
-    return Finding(kind="flow", parameters=named, pvalue=pvalue, text=words.flow_text(step[chosen], named))
+    largest = np.argsort(-np.abs(step), kind="stable")[:3].tolist()
+    chosen = {names[j]: step[j] for j in largest if abs(step[j]) > 0.1 * np.abs(step).max()}
+    direction = ", ".join(f"{name} {value:+.3g}" for name, value in chosen.items())
+    text = words.FINDINGS["flow"].format(direction=direction)
+    return Finding(kind="flow", parameters=tuple(chosen), pvalue=pvalue, text=text)
 
 
 def error_findings(evidence: Evidence) -> list[Finding]:
@@ -171,20 +231,29 @@ def error_findings(evidence: Evidence) -> list[Finding]:
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
     for the number of errors. With a tolerance, an interval outside it decides.
     """
-    items = evidence.measured.parameters
+    case, items = evidence.case, evidence.measured.parameters
     errors = np.array([(item.mean_error, item.sd_error) for item in items])
     ends = np.array([item.error_intervals() for item in items])
-    halves = [(np.ptp(item.mean_error_interval) / 2, item.log_sd_estimate.half_width()) for item in items]
-    sizes = evidence.case.effective_sizes
-    of_draws = np.stack([1 / sizes, np.maximum(evidence.case.kurtosis - 1, 1.0) / (4 * sizes)], axis=1)
-    variance = (np.array(halves) / stats.norm.ppf(0.975)) ** 2 + of_draws
-    pvalues = np.sum(~np.isnan(errors)) * 2 * stats.norm.sf(np.abs(errors) / np.sqrt(variance))
-    wrong = pvalues <= evidence.combined.alpha
-    if evidence.tolerance is not None:
+    if evidence.tolerance is None:
+        pvalues = _error_pvalues(case, items, errors)
+        wrong = pvalues <= evidence.tested.alpha
+    else:
+        pvalues = np.full(errors.shape, np.nan)
         wrong = (ends[..., 0] > evidence.tolerance) | (ends[..., 1] < -evidence.tolerance)
-        pvalues[:] = np.nan
     found = sorted(np.argwhere(wrong).tolist(), key=lambda at: -abs(errors[at[0], at[1]]))
     return [_error_finding(items[k], j == 1, ends[k, j], pvalues[k, j]) for k, j in found]
+
+
+def _error_pvalues(case: Case, items: tuple[ParameterAccuracy, ...], errors: np.ndarray) -> np.ndarray:
+    """(k, 2) p-values of the errors of means and log sds, adjusted for their number; NaN for constants."""
+    halves = [(np.ptp(item.mean_error_interval) / 2, item.log_sd_estimate.half_width()) for item in items]
+    mean, sd = np.array([(item.draws_mean, item.draws_sd) for item in items]).T
+    z = (case.values - mean) / np.where(sd > 0, sd, np.nan)
+    kurtosis = np.average(z**4, axis=0, weights=case.sample.weight)
+    m = case.effective_sizes
+    of_draws = np.stack([1 / m, np.maximum(kurtosis - 1, 1.0) / (4 * m)], axis=1)
+    variance = (np.array(halves) / stats.norm.ppf(0.975)) ** 2 + of_draws
+    return np.sum(~np.isnan(errors)) * 2 * stats.norm.sf(np.abs(errors) / np.sqrt(variance))
 
 
 def _error_finding(item: ParameterAccuracy, of_sd: bool, ends: np.ndarray, pvalue: float) -> Finding:
@@ -197,22 +266,76 @@ def _error_finding(item: ParameterAccuracy, of_sd: bool, ends: np.ndarray, pvalu
     return Finding("sd", None, about, ratio, (low, high), pvalue, words.sd_text(item))
 
 
-def shape_findings(combined: Combined, *, several: bool) -> list[Finding]:
+def shape_findings(tested: Tested, *, several: bool) -> list[Finding]:
     """A wrong shape, with the clearest feature of the moment test."""
-    pvalue = min(combined.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
-    if pvalue > combined.alpha:
+    pvalue = min(tested.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
+    if pvalue > tested.alpha:
         return []
-    moments = combined.tests.get("moments")
-    features = moments.significant(combined.alpha) if isinstance(moments, MomentResult) else ()
-    parameters = features[0].parameters if features else ()
-    text = words.shape_text(describe_feature(features[0]) if features else "", several=several)
+    moments = tested.tests.get("moments")
+    features = moments.significant(tested.alpha)[:1] if isinstance(moments, MomentResult) else ()
+    seen = "".join(f": {describe_feature(feature)}" for feature in features)
+    text = words.FINDINGS["shape"].format(where=" within modes" if several else "", feature=seen)
+    parameters = tuple(name for feature in features for name in feature.parameters)
     return [Finding(kind="shape", parameters=parameters, pvalue=pvalue, text=text)]
 
 
-def agreement_findings(combined: Combined) -> list[Finding]:
-    """A chain that differs from the others, or beginnings that differ from the rest."""
-    chains = combined.tests.get("chains")
-    if not isinstance(chains, AgreementResult) or not combined.rejects("chains"):
-        return []
-    pvalue = combined.adjusted_pvalues["chains"]
-    return [Finding(kind="chains", pvalue=pvalue, text=words.agreement_text(chains))]
+def _mode_of_every_draw(evidence: Evidence) -> np.ndarray | None:
+    """The mode of each draw by the flux test; those held out belong to the nearest one."""
+    if len(evidence.known.modes) == 1:
+        return np.zeros(len(evidence.case.values), dtype=int)
+    weights = evidence.tested.weights
+    if weights is None or weights.mode_of_draw is None:
+        return None
+    nearest = mode_anchors(evidence.known.modes).largest(evidence.case.sample.x)
+    return np.where(weights.mode_of_draw < 0, nearest, weights.mode_of_draw)
+
+
+def _of_all_draws(values: np.ndarray, evidence: Evidence, missing: float) -> np.ndarray:
+    """Values (n,) in the user's order, with those of draws of weight 0, which are left out, as `missing`."""
+    kept = evidence.case.kept
+    if kept is None:
+        return values
+    of_all = np.full(len(kept), missing, dtype=values.dtype)
+    of_all[kept] = values
+    return of_all
+
+
+def _importance_weights(evidence: Evidence, mode: np.ndarray | None) -> ImportanceWeights | None:
+    """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
+    sample, table = evidence.case.sample, evidence.tested.mode_table
+    if mode is None or table is None or np.isnan(table.implied).any():
+        return None
+    if np.any(table.n_draws[table.implied > 0.01] == 0):
+        return None
+    tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
+    found = importance_weights(table, mode, tau, sample.weight)
+    if found.effective_sample_size < MIN_DRAWS:
+        return None
+    return replace(found, weights=_of_all_draws(found.weights, evidence, 0.0))
+
+
+def _advice(
+    evidence: Evidence, findings: tuple[Finding, ...], weights: ImportanceWeights | None
+) -> list[str]:
+    """Names of what to do about the findings, the most urgent first."""
+    case, k_hat = evidence.case, evidence.measured.k_hat
+    kinds = {finding.kind for finding in findings}
+    chains = evidence.tested.tests.get("chains")
+    warm_up = "chains" in kinds and isinstance(chains, AgreementResult) and chains.starts_differ
+    found = ["warm-up"] if warm_up else []
+    wrong_shares = bool(kinds & {"missing mode", "mode share", "flow"}) or (evidence.stuck and weights)
+    if wrong_shares and any(g.moved for g in evidence.known.modes.symmetries):
+        found.append("labels")
+    if wrong_shares and weights is None:
+        found.append("sample again" if case.sample.chain is None else "start chains")
+    elif wrong_shares:
+        found += ["mode weights", *(["stuck"] if evidence.stuck else [])]
+    if k_hat is not None and k_hat < 0.7:
+        found.append("p / q")
+    if ("shape" in kinds or (kinds & {"mean", "sd"} and not wrong_shares)) and not warm_up:
+        source = "unknown source" if case.sample.weight is None else "weighted"
+        source = source if case.sample.chain is None else "chains"
+        found.append(source if case.log_q is None else "approximation")
+    if "impossible draws" in kinds:
+        found.append("impossible")
+    return [*found, "odd chain"] if "chains" in kinds and not warm_up else found
