@@ -111,13 +111,7 @@ class Evidence(NamedTuple):
 def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEvaluations, ...]) -> Verdict:
     """The answer, and everything that is known about it in words."""
     case, known, tested, measured, _ = evidence
-    remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks, *evidence.reasons]
-    enough = sum(max(step[1:]) for step in steps)
-    if (settings["max_evaluations"] or enough) < enough:
-        remarks.append(remark("limit", limit=settings["max_evaluations"], enough=enough))
-    texts: dict[str, dict[str, str]] = {}  # remedies by texts, each of them once
-    for kind, text, remedy in remarks:
-        texts.setdefault(kind, {})[text] = remedy
+    texts = _texts(evidence, settings["max_evaluations"], steps)
     reasons = texts.get("reason", {})
     fits = evidence.answer(certain=not reasons)
     findings = all_findings(evidence) if fits is False else ()
@@ -152,6 +146,21 @@ def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEv
         version=__version__,
         settings=settings,
     )
+
+
+def _texts(
+    evidence: Evidence, limit: int | None, steps: tuple[StepEvaluations, ...]
+) -> dict[str, dict[str, str]]:
+    """Per kind of remark its texts, each of them once, with their remedies."""
+    case, known, tested, measured, _ = evidence
+    remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks, *evidence.reasons]
+    enough = sum(max(step[1:]) for step in steps)
+    if limit is not None and limit < enough:
+        remarks.append(remark("limit", limit=limit, enough=enough))
+    texts: dict[str, dict[str, str]] = {}
+    for kind, text, remedy in remarks:
+        texts.setdefault(kind, {})[text] = remedy
+    return texts
 
 
 def all_findings(evidence: Evidence) -> tuple[Finding, ...]:
