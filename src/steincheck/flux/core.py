@@ -154,7 +154,7 @@ def flux_test(
     >>> draws = target.sample(1000, rng=0, weights=[0.6, 0.4])
     >>> result = sc.flux_test(draws, target, rng=0)
     >>> result.reject(), result.mode_table.error.round(2)
-    (True, array([ 0.1, -0.1]))
+    (True, array([ 0.08, -0.08]))
     """
     _check_arguments(target, variant, anchors)
     box = as_box(bounds, target.dim, modes)

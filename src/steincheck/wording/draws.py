@@ -20,19 +20,15 @@ if TYPE_CHECKING:
 def doubtful_axes(n_chains: int, length: int, *, swapped: bool) -> str:
     """Chains and draws may be the other way round; `swapped` if correlations say so."""
     seen = "only draws of successive chains are" if swapped else "successive draws are not"
-    return (
-        f"`draws` was read as {n_chains} chains of {length} draws, but {seen} correlated: if its axes are "
-        "(draw, chain, ...), swap the first two"
-    )
+    remedy = "if its axes are (draw, chain, ...), swap the first two"
+    return f"`draws` was read as {n_chains} chains of {length} draws, but {seen} correlated: {remedy}"
 
 
 def parameters_as_coordinates(name: str, parameters: Sequence[str], gain: float) -> str:
     """Draws that were read as coordinates fit far better as values of the parameters."""
-    return (
-        f"`{name}` was read in the unconstrained coordinates of the target, but if it holds "
-        f"{listed(parameters)} itself, the median log density is {gain:.3g} larger: give the parameters by "
-        "name, or map them by `target.unconstrain` first"
-    )
+    better = f"if it holds {listed(parameters)} itself, the median log density is {gain:.3g} larger"
+    remedy = "give the parameters by name, or map them by `target.unconstrain` first"
+    return f"`{name}` was read in the unconstrained coordinates of the target, but {better}: {remedy}"
 
 
 def single_precision(dtype: object) -> str:
@@ -125,28 +121,21 @@ NO_SCORE = "the target has no score: finite differences of its log density are u
 
 def inexact_score(share: float) -> str:
     """A score that is not quite the gradient, as where a differential equation is solved to few digits."""
-    return (
-        f"the score differs from finite differences of the log density by up to {100 * share:.2g}% of its "
-        "size: solve more accurately, or expect errors of this size in what is measured"
-    )
+    size = f"{100 * share:.2g}% of its size"
+    return f"the score differs from finite differences by up to {size}: expect errors of this size"
 
 
 def constant_coordinates(coordinates: Sequence[int]) -> str:
     """Coordinates that are the same in all draws."""
-    return (
-        f"coordinate {listed(coordinates, 5)} is the same in all draws: no density produces this, "
-        "whatever the p-value"
-    )
+    return f"coordinate {listed(coordinates, 5)} is the same in all draws: no density produces this"
 
 
 def discontinuity_warning(gap: Discontinuity) -> str:
     """Where a density is discontinuous, and what that does to Stein tests."""
     where = np.array2string(gap.x, precision=4, threshold=8)
     need, remedy = discontinuity_remedy(gap)
-    return (
-        f"the density {discontinuity_text(gap)} near x = {where}: Stein tests need {need}, and correct draws "
-        f"may be rejected and wrong ones accepted; {remedy}"
-    )
+    effect = f"Stein tests need {need}, and correct draws may be rejected and wrong ones accepted"
+    return f"the density {discontinuity_text(gap)} near x = {where}: {effect}; {remedy}"
 
 
 def discontinuity_text(gap: Discontinuity) -> str:

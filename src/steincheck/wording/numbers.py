@@ -80,14 +80,10 @@ def mode_descriptions(locations: np.ndarray, names: Sequence[str] = ()) -> tuple
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Rows of cells as lines, columns aligned to the left or right by the letters of `sides`."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(sides))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, sides, strict=True)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
+    columns = [
+        f"{{:{'<' if side == 'l' else '>'}{width}}}" for side, width in zip(sides, widths, strict=True)
+    ]
+    return ["  " + "  ".join(columns).format(*row).rstrip() for row in rows]
 
 
 def share_of_density(table: ModeTable, k: int) -> str:

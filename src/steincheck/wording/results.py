@@ -75,30 +75,19 @@ def growth_warning(place: str) -> str:
     return f"the density is still growing at {place}, far above all modes: it may be unbounded"
 
 
-def symmetry_words(g: SignedPermutation, names: Sequence[Any] | None = None) -> str:
-    """A symmetry in words.
+def symmetry_words(g: SignedPermutation, names: Sequence[str] = ()) -> str:
+    """A symmetry as what takes the place of each coordinate that it changes.
 
     Examples
     --------
     >>> from steincheck.result.modes import SignedPermutation
-    >>> symmetry_words(SignedPermutation((2, 3, 0, 1), (1, 1, 1, 1)))
-    'exchange of coordinates (0, 1) and (2, 3)'
+    >>> symmetry_words(SignedPermutation((1, 0, 2), (1, 1, -1)), "abc")
+    '(a, b, c) -> (b, a, -c)'
     """
-    label = [str(name) for name in (names or range(len(g.order)))]
-    flips = [label[i] for i, sign in enumerate(g.sign) if sign < 0]
-    signs = f"change of sign of {_group(flips)}"
-    if not g.moved:
-        return signs
-    words = f"permutation of coordinates {_group([label[i] for i in g.moved])}"
-    if all(g.order[g.order[i]] == i for i in g.moved):
-        first = [i for i in g.moved if i < g.order[i]]
-        second = [label[g.order[i]] for i in first]
-        words = f"exchange of coordinates {_group([label[i] for i in first])} and {_group(second)}"
-    return f"{words}, with {signs}" if flips else words
-
-
-def _group(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+    label = names or [f"x[{k}]" for k in range(len(g.order))]
+    changed = [k for k, (i, sign) in enumerate(zip(g.order, g.sign, strict=True)) if i != k or sign < 0]
+    images = ["-" * (g.sign[k] < 0) + label[g.order[k]] for k in changed]
+    return f"({', '.join(label[k] for k in changed)}) -> ({', '.join(images)})"
 
 
 # --- every test ---
@@ -154,19 +143,13 @@ def few_groups(count: int, least: int) -> str:
 
 def other_units(smallest: float, largest: float) -> str:
     """Standard deviations for which KSDAgg's published bandwidths are not made."""
-    return (
-        "the default bandwidths are made for draws of unit scale, these have standard deviations from "
-        f"{smallest:.2g} to {largest:.2g}: give `precondition`, as the covariance matrix at "
-        'a mode, or bandwidths="paper"'
-    )
+    scale = f"these have standard deviations from {smallest:.2g} to {largest:.2g}"
+    return f"the default bandwidths are made for draws of unit scale, {scale}: give `precondition`"
 
 
 def few_perturbed(count: int, n: int) -> str:
     """Draws that are not tested for want of evaluations."""
-    return (
-        f"`max_evaluations` and `max_seconds` allow {count} of {n} draws to be perturbed: the others are not "
-        "tested"
-    )
+    return f"`max_evaluations` and `max_seconds` allow {count} of {n} draws to be perturbed and tested"
 
 
 def one_mode() -> str:
@@ -176,18 +159,13 @@ def one_mode() -> str:
 
 def low_acceptance(least: float) -> str:
     """Jumps that are hardly ever accepted."""
-    return (
-        f"fewer than {least:.0%} of the jumps are accepted at every theta: the perturbation hardly moves the "
-        "draws; the modes may be wrong or far from elliptic, or more steps are needed"
-    )
+    cause = "the modes may be wrong or far from elliptic, or more steps are needed"
+    return f"fewer than {least:.0%} of the jumps are accepted at every theta: {cause}"
 
 
 def far_origin() -> str:
     """Maps between modes that depend on an origin which is far from all of them."""
-    return (
-        "the modes have different covariances and lie far from the origin: jumps with theta other than 1 "
-        "miss them; centre the draws and shift the target accordingly"
-    )
+    return "modes of different widths lie far from the origin, jumps miss them: centre draws and target"
 
 
 # --- the moment test ---
@@ -251,8 +229,7 @@ def overflowing_moments(count: int, total: int) -> str:
 
 WEIGHT_REASONS = {  # why a flux test cannot tell, and what would help
     "nothing moves": (
-        "the mode weights could not be compared: no draw can be mapped to another mode with appreciable "
-        "probability",
+        "the mode weights could not be compared: no draw can be mapped to another mode",
         "check that the modes are those of the draws, or give `flux_test` more `anchors` per mode",
     ),
     "no exchange": (
@@ -288,10 +265,8 @@ def weight_reason(result: FluxResult) -> str:
 
 def few_moving(share: float) -> str:
     """A warning that most draws contribute nothing."""
-    return (
-        f"only {share:.0%} of the draws can be mapped to another mode; the others contribute nothing: "
-        "modes are far from elliptic (`flux_test` takes more `anchors`), or draws belong to unknown modes"
-    )
+    cause = "modes are far from elliptic (`flux_test` takes more `anchors`), or draws belong to unknown modes"
+    return f"only {share:.0%} of the draws can be mapped to another mode: {cause}"
 
 
 def close_modes(pairs: Sequence[tuple[int, int]]) -> str:
@@ -309,10 +284,8 @@ def moved_by_displacements() -> str:
 
 
 REASONS = {
-    "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions: "
-    "intervals are longer than they could be, or there are none",
-    "max_rounds": "accuracy: some intervals are still rough after {n_transitions} transitions; give "
-    "`max_evaluations` to allow more",
+    "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions",
+    "max_rounds": "accuracy: intervals are rough after {n_transitions} transitions; give `max_evaluations`",
     "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
     "unknown shares": "accuracy: the shares of the modes are unknown, hence no means over all of them",
 }
