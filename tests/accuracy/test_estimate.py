@@ -130,12 +130,13 @@ def test_a_mode_without_draws_counts_by_its_share():
     assert result.answer(0.1) is False
 
 
-def test_without_shares_nothing_is_said_about_several_modes():
-    result = estimate(TWO, TWO.sample(500, rng=1), modes=TWO_MODES)
-    assert result.reasons == ("unknown shares",)
-    assert result.answer(0.1) is None
-    assert np.isnan(result.parameters[0].mean)
-    assert result.largest is None
+def test_walkers_imply_the_shares_whatever_the_draws_are():
+    """Nine tenths of the draws at one of two equal modes, and half as wide as the density."""
+    draws = TWO.sample(1000, rng=1, weights=[0.9, 0.1])
+    draws = np.where(draws[:, :1] < 0, *TWO_MODES.locations[:, None]) / 2 + draws / 2
+    result = estimate(TWO, draws, modes=TWO_MODES)
+    np.testing.assert_allclose(result.mode_table.implied, 0.5, atol=0.01)
+    assert abs(result.parameters[0].mean) < 0.1
 
 
 def test_weights_choose_walkers_and_count_in_the_draws_own_moments():

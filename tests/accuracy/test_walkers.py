@@ -23,7 +23,7 @@ def ensemble(limit=None, m=40):
     x = np.random.default_rng(1).normal(size=(m, 4))
     sample = Sample(x, TARGET.log_density(x), scores=TARGET.score(x))
     density = CountedTarget(TARGET, Budget() if limit is None else Budget(limit))
-    return start_ensembles(sample, density, modes, np.ones(1), np.random.default_rng(2))[0], density
+    return start_ensembles(sample, density, modes, np.random.default_rng(2))[0], density
 
 
 def test_the_metric_of_a_gaussian_is_its_covariance_for_wrong_draws():

@@ -342,3 +342,17 @@ def test_a_single_outlier_is_named_and_moves_no_number_of_the_density(outlier):
     assert verdict.accuracy[0].sd == pytest.approx(1.0, rel=0.01)
     assert verdict.accuracy[0].draws_sd == pytest.approx(x[:, 0].std())
     assert verdict.advice == ("inspect the draws named above: a few wrong ones can spoil means and sds",)
+
+
+def test_shares_of_the_density_are_right_whatever_the_shape_of_the_draws():
+    """Heavy-tailed draws imply wrong shares by themselves; walkers that start at them do not."""
+    places = [[-4.0, 0.0], [4.0, 0.0]]
+    target = sc.models.gaussian_mixture(places, [np.eye(2), np.eye(2) / 4])
+    rng = np.random.default_rng(0)
+    left = rng.random(1000) < 0.8
+    noise = rng.standard_t(3, size=(1000, 2)) * [1.5, 0.5] * np.where(left, 1.0, 0.5)[:, None]
+    draws = np.where(left[:, None], *places) + noise
+    verdict = sc.check(draws, target, modes=places, independent=True, rng=0)
+    assert verdict.fits is False
+    np.testing.assert_allclose(verdict.mode_table.implied, 0.5, atol=0.003)
+    assert verdict.findings[0].kind == "mode share"

@@ -179,8 +179,6 @@ def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.n
 
     Bounds of bias are combined as standard errors are, without the part of the shares.
     """
-    if len(within) == 1:
-        return within[0]
     w = share[:, None]
     value, error, bias, freedom = map(np.array, zip(*(one.estimate for one in within), strict=True))
     mean = np.sum(w * value[:, 0], axis=0)
@@ -246,11 +244,14 @@ def pareto_k(log_weights: np.ndarray) -> float:
     """The tail index k-hat of importance weights, as ArviZ's `psislw` has it: usable below .7.
 
     A generalised Pareto distribution is fitted to the largest weights, by the estimate of Zhang and Stephens
-    (2009) with a weak prior (Vehtari, Simpson, Gelman, Yao and Gabry 2024).
+    (2009) with a weak prior (Vehtari, Simpson, Gelman, Yao and Gabry 2024). Where these are equal there is no
+    tail, and k-hat is 0.
     """
     n = len(log_weights)
     weights = np.sort(np.exp(log_weights - log_weights.max()))
     threshold = max(weights[-int(np.ceil(min(n / 5, 3 * n**0.5))) - 1], np.finfo(float).tiny)
+    if weights[-1] - threshold < 1e-8:
+        return 0.0
     tail = weights[weights > threshold] - threshold
     if len(tail) < 5:
         return np.inf

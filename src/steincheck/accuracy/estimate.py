@@ -15,7 +15,7 @@ from ..modes.known import known_modes
 from ..perturbation.hamiltonian import Walkers
 from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Batch, Target, require_target, score_at, to_constrained
-from ..target.evaluation import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
 from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
@@ -59,8 +59,8 @@ def estimate_accuracy(
     weights, log_weights : array (n,), optional
         Importance weights of the draws, or their logarithms.
     modes : Modes, (locations, covariances) or locations, optional
-        Searched for if not given. Walkers stay at their mode; several modes are combined by the shares that
-        `flux_test` implies.
+        Searched for if not given. Walkers stay at their mode; several modes are combined by the shares of
+        the density that the walkers imply, as draws do in `flux_test`.
     max_evaluations : int, optional
         Of the density by the walkers. They stop when no interval is rough, by default after at most three
         rounds of 10, 20 and 40 transitions, about 20,000 to 100,000 evaluations, with a limit after at most
@@ -93,15 +93,11 @@ def estimate_accuracy(
         as_count(max_evaluations, "max_evaluations", maximum=10**12)
     generator, _ = seeded(rng)
     sample = read_sample(draws, target, weights=weights, log_weights=log_weights, minimum=20)
-    search, flux, walk = generator.spawn(3)
+    search, walk = generator.spawn(2)
     known, _, told = known_modes(modes, target, sample, None, rng=search)
-    table = None
-    if len(known) > 1:
-        tested = flux_core(sample, target, known, rng=flux)
-        table = tested.mode_table
     budget = Budget() if max_evaluations is None else Budget(max_evaluations)
     sample = sample._replace(scores=score_at(target, sample.x))
-    result = accuracy_core(sample, target, known, mode_table=table, budget=budget, rng=walk)
+    result = accuracy_core(sample, target, known, budget=budget, rng=walk)
     announce([*sample.warnings, *told, *result.warnings])
     return result
 
@@ -117,11 +113,12 @@ def accuracy_core(
 ) -> AccuracyResult:
     """The accuracy of a sample with scores, all of it validated.
 
-    The shares of `mode_table` are needed where there are several modes.
+    Several modes are combined by the shares of `mode_table`; without it, by those that the walkers imply,
+    which are right whatever the draws are.
     """
     density = CountedTarget(target, budget)
     made = density.budget.made
-    ensembles, parameters, n_transitions, reasons = _explore(sample, density, modes, mode_table, rng)
+    ensembles, parameters, n_transitions, reasons, shares = _explore(sample, density, modes, mode_table, rng)
     n_walkers = sum(len(one.walkers.x) for one in ensembles)
     acceptance = float(np.mean([one.acceptance for one in ensembles])) if ensembles else np.nan
     means = np.full(modes.locations.shape, np.nan)
@@ -132,7 +129,7 @@ def accuracy_core(
     made = density.budget.made - made
     told = accuracy_warnings(reasons, n_transitions, acceptance)
     return AccuracyResult(
-        parameters, n_walkers, n_transitions, acceptance, made, reasons, (means, covariances), told
+        parameters, n_walkers, n_transitions, acceptance, made, reasons, (means, covariances), told, shares
     )
 
 
@@ -156,39 +153,68 @@ def functionals_of(target: Target, x: np.ndarray, weight: np.ndarray | None = No
     return Functionals(list(draws), values)
 
 
+class Exploration(NamedTuple):
+    """Walkers at all modes after the last whole round, and what they say."""
+
+    ensembles: list[Ensemble]
+    records: Records
+    n_transitions: int = 0
+    reasons: tuple[AccuracyReason, ...] = ()  #: what was not done
+    mode_table: ModeTable | None = None  #: shares of the density, where there are several modes
+
+
 def _explore(
     sample: Sample, density: CountedTarget, modes: Modes, table: ModeTable | None, rng: np.random.Generator
-) -> tuple[list[Ensemble], Records, int, tuple[AccuracyReason, ...]]:
-    """Move walkers at every mode, round after round, until nothing is rough; the last whole round counts.
-
-    Returned are the ensembles, the records, the number of transitions and what was not done.
-    """
+) -> Exploration:
+    """Move walkers at every mode, round after round, until nothing is rough."""
     functionals = functionals_of(density.target, sample.x, sample.weight)
     dependent = sample.chain is not None or sample.effective_size < 0.9 * len(sample.x)
     empty = tuple(ParameterAccuracy(*row) for row in functionals.draws)
-    share, covariance = np.ones(1), np.zeros((1, 1))
-    if len(modes) > 1:
-        if table is None or np.isnan(table.implied).any():
-            return [], empty, 0, ("unknown shares",)
-        share, covariance = table.implied, table.implied_covariance
-    found: tuple[list[Ensemble], Records, int] = [], empty, 0
+    found = Exploration([], empty)
+    start, carry = rng.spawn(2)
     try:
-        ensembles = start_ensembles(sample, density, modes, share, rng)
+        ensembles = start_ensembles(sample, density, modes, start)
         for r in range(3 if np.isinf(density.budget.left) else 5):
             window = 2 * BLOCK * 2**r
             adapted = [move(with_new_metric(one), density, BLOCK, adapt=True) for one in ensembles]
             ensembles = [move(one, density, window) for one in adapted]
-            within = [window_moments(one, functionals.values, dependent) for one in ensembles]
-            moments = combine_modes(within, share, covariance)
-            records = _records(functionals, moments, [one.states for one in ensembles])
-            found = ensembles, records, (r + 1) * BLOCK + 2 * window
+            shares = walker_shares(ensembles, density, modes, carry) if table is None else table
+            found = Exploration(ensembles, empty, (r + 1) * BLOCK + 2 * window, mode_table=shares)
             if min(one.acceptance for one in ensembles) < MIN_ACCEPTANCE:
-                return ensembles, empty, found[2], ("low acceptance",)
+                return found._replace(reasons=("low acceptance",))
+            if len(modes) > 1 and (shares is None or np.isnan(shares.implied).any()):
+                return found._replace(reasons=("unknown shares",))
+            within = [window_moments(one, functionals.values, dependent) for one in ensembles]
+            moments = within[0]
+            if shares is not None:
+                moments = combine_modes(within, shares.implied, shares.implied_covariance)
+            records = _records(functionals, moments, [one.states for one in ensembles])
+            found = found._replace(records=records)
             if not any(record.rough for record in records):
-                return *found, ()
+                return found
     except OutOfBudget:
-        return *found, ("max_evaluations",)
-    return *found, ("max_rounds",)
+        return found._replace(reasons=("max_evaluations",))
+    return found._replace(reasons=("max_rounds",))
+
+
+def walker_shares(
+    ensembles: list[Ensemble], density: CountedTarget, modes: Modes, rng: np.random.Generator
+) -> ModeTable | None:
+    """Shares of the density that the walkers imply, about a thousand of their last states; None for one mode.
+
+    Within a mode the states come from the density, whatever the draws are. Those of one walker are a group.
+    """
+    if len(modes) == 1:
+        return None
+    sizes = [len(one.walkers.x) for one in ensembles]
+    kept = max(1, 1000 // sum(sizes))  # states per walker
+    parts = [one.states.x[-kept * m :] for one, m in zip(ensembles, sizes, strict=True)]
+    log_p = [one.states.log_p[-kept * m :] for one, m in zip(ensembles, sizes, strict=True)]
+    firsts = np.cumsum(sizes) - sizes
+    group = [np.tile(first + np.arange(m), kept) for first, m in zip(firsts, sizes, strict=True)]
+    states = Sample(np.concatenate(parts), np.concatenate(log_p), group=np.concatenate(group))
+    target = counting_target(density.target, density.budget)
+    return flux_core(states, target, modes, budget=density.budget, rng=rng).mode_table
 
 
 def _records(functionals: Functionals, moments: Moments, states: list[Walkers]) -> Records:

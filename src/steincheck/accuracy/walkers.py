@@ -37,12 +37,11 @@ class Ensemble(NamedTuple):
 
 
 def start_ensembles(
-    sample: Sample, density: CountedTarget, modes: Modes, shares: np.ndarray, rng: np.random.Generator
+    sample: Sample, density: CountedTarget, modes: Modes, rng: np.random.Generator
 ) -> list[Ensemble]:
     """Walkers at the draws of every mode, or about the mode itself where it has too few.
 
-    The number of walkers follows the shares (M,) of the density at the modes. Starts are evenly
-    spaced in the cumulative weight of the draws; those of a group are neighbours.
+    Starts are evenly spaced in the cumulative weight of the draws; those of a group are neighbours.
     """
     d = sample.x.shape[1]
     gaussians = mode_anchors(modes)
@@ -51,8 +50,8 @@ def start_ensembles(
     weight = np.ones(len(owner)) if sample.weight is None else sample.weight
     cost = 50 * np.ceil(np.pi / 2 / 1.2 * d**0.25) * density.score_cost  # per walker, to the first estimate
     ensembles = []
-    for k, stream in enumerate(rng.spawn(len(shares))):
-        size = int(min(N_WALKERS * max(shares[k], 0.25), density.budget.left / (cost * len(shares))))
+    for k, stream in enumerate(rng.spawn(len(modes))):
+        size = int(min(N_WALKERS * max(1 / len(modes), 0.25), density.budget.left / (cost * len(modes))))
         if size < 20:
             raise OutOfBudget
         rows = order[owner[order] == k]

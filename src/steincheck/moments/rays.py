@@ -24,16 +24,18 @@ def rank_sums(
 ) -> np.ndarray:
     """Ranks less 1/2 and their squares less 1/12, summed over the blocks `label` (n,); (q, 0) without any.
 
-    25 evenly spaced draws get a rank, uniform on (0, 1) under H0, times their weight. The others count as
-    average ones, and deviations from the average as n / 25 of them: mean and standard error are those of the
-    25 ranks.
+    25 draws, evenly spaced in the sum of their weights, get a rank, uniform on (0, 1) under H0. The others
+    count as average ones, and deviations from the average as n / 25 of them: mean and standard error are
+    those of the 25 ranks. (25 ranks times uneven weights would be too few for the bootstrap.)
     """
-    rows = np.unique(np.linspace(0, len(x) - 1, min(25, len(x))).astype(int))
+    before = np.cumsum(weight) - weight
+    places = np.linspace(0, before[-1], min(25, len(x)))
+    rows = np.unique(np.searchsorted(before, places, side="right") - 1)
     middle = ray_ranks(log_density, x[rows], centre, precision) - 0.5
     lengths = np.bincount(label)
     if np.isnan(middle).any():
         return np.empty((len(lengths), 0))
-    values = np.column_stack([middle, middle**2 - 1 / 12]) * weight[rows, None]
+    values = np.column_stack([middle, middle**2 - 1 / 12])
     sums = np.outer(lengths, values.mean(axis=0))
     np.add.at(sums, label[rows], (values - values.mean(axis=0)) * len(label) / len(rows))
     return sums

@@ -145,6 +145,8 @@ class AccuracyResult(Record):
         walkers were.
     warnings : tuple of str
         The reasons in words.
+    mode_table : ModeTable or None
+        Shares of the density by which the modes were combined; None if there is one mode.
     """
 
     parameters: tuple[ParameterAccuracy, ...]
@@ -155,6 +157,7 @@ class AccuracyResult(Record):
     reasons: tuple[AccuracyReason, ...]
     mode_moments: tuple[np.ndarray, np.ndarray]
     warnings: tuple[str, ...] = ()
+    mode_table: ModeTable | None = None
 
     @property
     def largest(self) -> ParameterAccuracy | None:

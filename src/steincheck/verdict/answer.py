@@ -26,7 +26,7 @@ from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.page import ANSWERS
 from ..wording.verdict import mean_text, sd_text, share_text
 from .case import end_step, find_known_modes, read_case, step_evaluations
-from .examine import measure, run_tests
+from .examine import measure, run_tests, with_shares
 from .findings import Evidence, as_verdict
 
 
@@ -153,6 +153,7 @@ def check(
     tested = run_tests(case, known, alpha, streams[1])
     made.append(end_step("tests", budget, progress))
     measured = measure(case, known, tested, streams[2])
+    tested = with_shares(tested, measured.accuracy)
     made.append(end_step("accuracy", budget, progress))
     steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
     return as_verdict(Evidence(case, known, tested, measured, tolerance), settings, steps)

@@ -69,6 +69,11 @@ class Tested(NamedTuple):
         """Whether any test rejects."""
         return self.pvalue <= self.alpha
 
+    @property
+    def wrong_shape(self) -> bool:
+        """Whether a test of the shape rejects."""
+        return self.rejects("kernel") or self.rejects("moments")
+
     def rejects(self, name: str) -> bool:
         """Whether one test rejects; one that did not run does not."""
         return self.adjusted_pvalues.get(name, 1.0) <= self.alpha
@@ -243,10 +248,12 @@ class Measured(NamedTuple):
 def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
     """Means and standard deviations of the density beside those of the draws.
 
-    Walkers do not start at improbable draws; the means and sds of the draws are those of all of them.
+    Walkers do not start at improbable draws; the means and sds of the draws are those of all of them. Where
+    the shape is wrong, the shares of the density are those that the walkers imply, not the draws.
     """
-    table = tested.mode_table
-    if known.improper or (len(known.modes) > 1 and table is None) or len(case.scored) < len(case.values):
+    table = None if tested.wrong_shape else tested.mode_table
+    unknown = len(known.modes) > 1 and tested.mode_table is None
+    if known.improper or unknown or len(case.scored) < len(case.values):
         return Measured(None, _parameters(case, ()), (remark("accuracy"),))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
     found = accuracy_core(sample, case.target, known.modes, mode_table=table, budget=case.budget, rng=rng)
@@ -261,6 +268,23 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
     names = {item.parameter for item in known_errors}
     found = replace(found, parameters=tuple(item for item in parameters if item.parameter in names))
     return Measured(found, parameters, remarks, k_hat)
+
+
+def with_shares(tested: Tested, accuracy: AccuracyResult | None) -> Tested:
+    """The tests, with the shares of the density by which the accuracy was found.
+
+    Walkers that remember where they started do not know the shares, and draws of a wrong shape do not either.
+    """
+    weights, of_draws = tested.weights, tested.mode_table
+    if accuracy is None or accuracy.mode_table is None or weights is None or of_draws is None:
+        return tested
+    unknown = 1.0
+    if tested.wrong_shape and not all(record.forgotten for record in accuracy.parameters):
+        unknown = np.nan
+    names = ("implied", "implied_interval", "implied_covariance")
+    implied = {name: unknown * getattr(accuracy.mode_table, name) for name in names}
+    tests = {**tested.tests, "weights": replace(weights, mode_table=replace(of_draws, **implied))}
+    return tested._replace(tests=tests)
 
 
 def _parameters(case: Case, accuracy: tuple[ParameterAccuracy, ...]) -> tuple[ParameterAccuracy, ...]:

@@ -202,6 +202,9 @@ def weight_findings(evidence: Evidence) -> list[Finding]:
         factor = sum(not result.pvalue < weights.pvalue for result in tested.tests.values())  # Holm's
         pvalues = factor * weights.mode_pvalues
         wrong = pvalues <= max(tested.alpha, np.nanmin(pvalues))  # at least the clearest one
+        if tested.wrong_shape:  # the test may have rejected for that
+            low, high = table.error_interval.T
+            wrong &= (low > 0) | (high < 0)
     if table is None:
         return []
     places = mode_descriptions(*to_constrained(table.locations, evidence.case.target))
