@@ -20,7 +20,7 @@ SHAPE = {
     "ksd_test": {"n_resamples": 199},
     "ksdagg_test": {"n_resamples": 200, "n_level_resamples": 200, "bandwidths": [0.5, 2.0]},
     "moment_test": {"n_resamples": 199, "modes": [[0.0, 0.0]]},
-    "fssd_test": {"n_resamples": 199, "n_locations": 5, "optimise": False},
+    "fssd_test": {"n_resamples": 199, "n_locations": 5},
 }
 WEIGHTS = {
     "pksd_test": {"n_resamples": 199, "modes": MODES},
