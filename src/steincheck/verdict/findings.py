@@ -55,7 +55,11 @@ class Evidence(NamedTuple):
     def wrong_shares(self) -> np.ndarray:
         """Which modes have a share in the draws that is off by more than the allowed error."""
         table = self.tested.mode_table
-        low, high = np.empty((2, 0)) if table is None else table.error_interval.T
+        if table is None:
+            return np.empty(0, dtype=bool)
+        wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)  # all intervals hold jointly
+        error = table.error[:, None]
+        low, high = (error + wider * (table.error_interval - error)).T
         return (low > self.allowed_error) | (high < -self.allowed_error)
 
     @property
