@@ -1,7 +1,6 @@
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws, jax_normal, noisy_rbm
+from harness import BIMODAL_MODES, assert_level, assert_power, bimodal, bimodal_draws, jax_normal
 from scipy.spatial.distance import pdist
 
 import steincheck as sc
@@ -85,7 +84,7 @@ def test_paper_collection_and_default_collection():
 
 
 @pytest.mark.slow
-def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
+def test_power_against_shift_and_scale(normal_target):
     """With 200 replicates each of ten statistics can reject by itself, at its level of 1 in 200."""
     rng = np.random.default_rng(3)
     options = {"n_resamples": 200, "n_level_resamples": 200, "rng": rng}
@@ -95,18 +94,6 @@ def test_power_against_shift_and_scale_and_blindness_to_modes(normal_target):
     )
     assert_power(shift, 0.75)
     assert_power(scale, 0.75)
-    blind = [ksdagg_test(bimodal_draws(1.0, 600, rng), bimodal(), **options).reject() for _ in range(12)]
-    assert_level(blind)
-
-
-def test_preconditioned_pvalue_does_not_depend_on_linear_maps(normal_target):
-    x = np.random.default_rng(4).normal(size=(200, 2))
-    scale = np.array([1e-3, 1e3])
-    mapped = sc.Target(lambda x: -0.5 * np.sum((x / scale) ** 2, axis=1), lambda x: -x / scale**2, dim=2)
-    one = ksdagg_test(x, normal_target, rng=0)
-    two = ksdagg_test(x * scale, mapped, precondition=np.diag(scale**2), rng=0)
-    np.testing.assert_allclose(one.statistics, two.statistics, rtol=1e-8)
-    assert one.pvalue == two.pvalue
 
 
 class TestPerturbed:
@@ -137,29 +124,15 @@ class TestPerturbed:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bandwidths": [1.0, 0.0]}, r"`bandwidths` must be positive and finite, got \[0.0\]"),
         ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
         ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must have sum 1, got "),
-        (
-            {"bandwidth_weights": [0.5, 0.5]},
-            r"`bandwidth_weights` must hold one weight per statistic, shape \(10,\), got shape \(2,\)",
-        ),
-        ({"n_level_resamples": 0}, "`n_level_resamples` must be a positive integer, got 0"),
-        ({"alpha": 1.0}, "`alpha` must lie strictly between 0 and 1, got 1.0"),
+        ({"bandwidth_weights": [0.5, 0.5]}, r"must hold one weight per statistic, shape \(10,\), got shape"),
+        ({"kernel": sc.IMQ(123.0)}, "`kernel` must have no bandwidth of its own, got 123.0: .*`bandwidths`"),
     ],
 )
 def test_bad_input(normal_target, change, message):
     with pytest.raises((ValueError, TypeError), match=message):
         ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
-
-
-@pytest.mark.parametrize("test", [ksdagg_test, sc.pksdagg_test])
-def test_a_kernel_with_its_own_bandwidth_is_refused(test):
-    target = sc.models.gaussian_mixture([[-3.0], [3.0]])
-    with pytest.raises(
-        ValueError, match=r"`kernel` must have no bandwidth of its own, got 123.0: .*`bandwidths`"
-    ):
-        test(target.sample(60, 0), target, kernel=sc.IMQ(bandwidth=123.0), rng=0)
 
 
 @pytest.mark.slow
@@ -173,19 +146,6 @@ def test_level_over_500_samples(bandwidths):
     assert_level(pvalues, (0.05, 0.2), exact=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 0.0, 0.1), (0.05, 0.9, 1.0)])
-def test_rbm_of_the_paper_over_100_samples(noise, least, most):
-    """d = 50, 10 hidden units, n = 1000: the level without noise, power with little."""
-    rng = np.random.default_rng(11)
-    rejected = []
-    for _ in range(100):
-        target, x = noisy_rbm(noise, 1000, rng, 50, 10)
-        options = {"n_resamples": 500, "n_level_resamples": 500, "check_score": False, "rng": rng}
-        rejected.append(ksdagg_test(x, target, **options).reject())
-    assert least - 0.05 <= np.mean(rejected) <= most + 0.05
-
-
 @pytest.mark.parametrize("bootstrap", [sc.wild, "blocks"])
 def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
     options = {"bootstrap": bootstrap, "n_resamples": 300, "n_level_resamples": 200, "rng": 0}
@@ -196,11 +156,3 @@ def test_the_smallest_pvalue_of_aggregated_tests_is_attained(bootstrap):
     near = sc.ksdagg_test(np.random.default_rng(0).normal(size=(400, 2)), jax_normal(), **options)
     assert not near.at_floor
     assert near.inconclusive(0.9 * near.pvalue_floor)
-
-
-def test_ksdagg_says_that_its_bandwidths_depend_on_units():
-    small = sc.from_jax(lambda x: -0.5e6 * jnp.sum(x**2), 2)
-    x = 1e-3 * np.random.default_rng(0).normal(size=(100, 2))
-    with pytest.warns(UserWarning, match="made for draws of unit scale.*give `precondition`"):
-        sc.ksdagg_test(x, small, rng=0)
-    sc.ksdagg_test(x, small, precondition=1e-6 * np.eye(2), rng=0)

@@ -6,9 +6,6 @@ from harness import (
     assert_level,
     assert_power,
     assert_uniform,
-    bimodal,
-    bimodal_draws,
-    noisy_rbm,
     normal_log_density,
     standard_normal,
 )
@@ -83,16 +80,6 @@ def test_level_and_uniform_pvalues(normal_target):
     assert_level(pvalues)
 
 
-@pytest.mark.slow
-def test_optimised_locations_see_a_shift(normal_target):
-    rng = np.random.default_rng(3)
-    options = {"n_locations": 2, "check_score": False, "rng": rng}
-    power = [
-        fssd_test(rng.normal(0.4, 1, size=(400, 2)), normal_target, **options).reject() for _ in range(15)
-    ]
-    assert_power(power, 13 / 15)
-
-
 def test_training_finds_the_place():
     """Draws of a normal with a bump at (3, 0): the largest contribution is near it."""
     target = standard_normal(2)
@@ -104,47 +91,14 @@ def test_training_finds_the_place():
     assert np.linalg.norm(result.locations[0] - [3, 0]) < 1.5
 
 
-@pytest.mark.slow
-def test_blind_to_a_missing_mode():
-    target = bimodal()
-    rng = np.random.default_rng(5)
-    rejected = [
-        fssd_test(rng.normal(size=(1000, 1)), target, check_score=False, rng=rng).reject() for _ in range(20)
-    ]
-    assert_level(rejected, slack=0.05)  # its narrow kernels see a little of the gap: 13 of 100 in Fig. 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 0.0, 0.1), (0.05, 0.9, 1.0)])
-def test_rbm_of_the_paper_over_100_samples(noise, least, most):
-    """d = 50, 10 hidden units, n = 1000: the level without noise, power with little."""
-    rng = np.random.default_rng(8)
-    problems = (noisy_rbm(noise, 1000, rng, 50, 10) for _ in range(100))
-    rejected = [fssd_test(x, target, check_score=False, rng=rng).reject() for target, x in problems]
-    assert least - 0.05 <= np.mean(rejected) <= most + 0.05
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_locations": 0}, "`n_locations` must be a positive integer, got 0"),
-        ({"train_fraction": 0}, "`train_fraction` must lie strictly between 0 and 1, got 0"),
         ({"train_fraction": 0.01}, "must leave at least 2 draws on either side, but 0.01 of 100 draws is 1"),
-        (
-            {"locations": np.zeros((3, 5))},
-            r"`locations` must have shape .*\(3, 5\)",
-        ),
+        ({"locations": np.zeros((3, 5))}, r"`locations` must have shape .*\(3, 5\)"),
         ({"locations": np.zeros((0, 2))}, "`locations` must"),
-        (
-            {"locations": np.zeros((1, 2)), "bandwidth": -1.0},
-            r"`bandwidth` must be positive and finite, got -1.0",
-        ),
-        (
-            {"locations": np.zeros((1, 2)), "bandwidth": [1.0, 2.0]},
-            r"`bandwidth` must be one number, got shape \(2,\)",
-        ),
+        ({"locations": np.zeros((1, 2)), "bandwidth": -1.0}, "`bandwidth` must be positive and finite, got"),
         ({"bandwidth": 1.0}, "`bandwidth` goes with `locations`"),
-        ({"n_resamples": 0}, "`n_resamples` must be a positive integer"),
     ],
 )
 def test_bad_input(normal_target, change, message):
@@ -161,15 +115,11 @@ def test_locations_that_see_nothing_cannot_tell(normal_target):
 
 
 @pytest.mark.slow
-def test_level_over_500_samples_with_optimised_locations():
-    rng = np.random.default_rng(6)
-    samples = (bimodal_draws(0.5, 1000, rng) for _ in range(500))
-    assert_level([fssd_test(x, bimodal(), check_score=False, rng=rng).pvalue for x in samples])
-
-
-@pytest.mark.slow
 def test_power_in_ten_dimensions():
-    """A variance of 1.5 instead of 1 in one coordinate of ten, 5000 draws: 40 of 40 samples rejected."""
+    """A variance of 1.5 instead of 1 in one coordinate of ten, 5000 draws: 40 of 40 samples rejected.
+
+    Without bounds the bandwidth ran away to 1e5, with p-values of .3 to .7.
+    """
     rng = np.random.default_rng(11)
     scale = np.append(1.5**0.5, np.ones(9))
     samples = [rng.normal(size=(5000, 10)) * scale for _ in range(5)]
@@ -177,28 +127,10 @@ def test_power_in_ten_dimensions():
     assert_power(pvalues, 1.0)
 
 
-@pytest.mark.slow
-def test_bandwidth_does_not_run_away():
-    """N(0, I) in 10 dimensions: an unbounded width ended at 1e4 to 1e5, with p-values of .3 to .7."""
-    target = standard_normal(10)
-    rng = np.random.default_rng(10)
-    for seed in range(10):
-        x = rng.normal(size=(1000, 10)) * np.append(1.3, np.ones(9))
-        result = fssd_test(x, target, check_score=False, rng=seed)
-        median = sc.median_bandwidth(x)
-        assert 0.1 * median < result.bandwidth < 5 * median
-
-
-@pytest.mark.parametrize("kind", ["normal", "shifted", "laplace"])
-def test_climbing_never_lowers_the_criterion_on_the_training_draws(kind):
+@pytest.mark.parametrize("bandwidth", [0.5, 4.0, 30.0])
+def test_climbing_never_lowers_the_criterion_on_the_training_draws(bandwidth):
     rng = np.random.default_rng(12)
-    draw = {
-        "normal": lambda: rng.normal(size=(200, 3)),
-        "shifted": lambda: rng.normal(0.3, 1.0, size=(200, 3)),
-        "laplace": lambda: rng.laplace(size=(200, 3)),
-    }[kind]
-    for bandwidth in (0.5, 4.0, 30.0):
-        x = draw()
+    for x in (rng.normal(size=(200, 3)), rng.normal(0.3, 1.0, size=(200, 3)), rng.laplace(size=(200, 3))):
         start = Placement(rng.normal(size=(4, 3)), bandwidth)
         end = fssd._climb(normal_sample(x), start)
         criteria = [feature_moments(normal_sample(x), place).power_criterion for place in (start, end)]

@@ -120,14 +120,11 @@ def test_a_hopeless_scale_ends_with_a_warning(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scale": 0.0}, "`scale` must be positive and finite"),
         ({"scale": [1.0, 1.0, 1.0]}, "`scale` must be positive and finite, one number or 2"),
         ({"blocks": [[0]]}, "`blocks` must hold every coordinate"),
         ({"blocks": [[0, 1], [1]]}, "`blocks` must hold every coordinate"),
-        ({"n_iterations": 0}, "`n_iterations` must be a positive integer"),
         ({"burn_in": 10}, "`n_iterations` must exceed `burn_in`"),
         ({"thin": 0}, "`thin` must be a positive integer"),
-        ({"x0": [[np.inf, 0.0]]}, "`x0` must be finite"),
         ({"log_density": lambda x: x}, "`log_density` must map one point"),
         ({"log_density": lambda x: jnp.log(-jnp.sum(x**2) - 1)}, "finite at every row of `x0`"),
     ],
@@ -136,8 +133,6 @@ def test_ram_rejects_bad_input(changes, message):
     arguments = {"log_density": two_modes, "x0": MEANS, "scale": 1.0, "n_iterations": 10} | changes
     with pytest.raises(ValueError, match=message):
         repelling_attracting_metropolis(**arguments)
-    with pytest.raises(TypeError, match="`log_density` must be a JAX function"):
-        repelling_attracting_metropolis(3, MEANS, 1.0, 10)
 
 
 def test_gibbs_draws_the_joint_density():

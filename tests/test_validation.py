@@ -68,6 +68,7 @@ REFUSED = {
     "one point instead of all": (ksd_of(lambda x: -0.5 * x @ x), "`log_density` fails .*vectorized=False"),
     "text as log density": (ksd_of(lambda x: normal_log_density(x).astype(str)), "`log_density`"),
     "complex score": (ksd_of(normal_log_density, lambda x: -x + 1j), "`score`"),
+    "few draws for moments": (lambda: sc.moment_test(X[:5], NORMAL, rng=0), "at least 20 draws, got 5"),
     "median of NaN": (lambda: sc.median_bandwidth(np.full((5, 1), np.nan)), "`draws`"),
     "read None": (lambda: sc.read_draws(None), "`paths`"),
     "anchors, huge": (

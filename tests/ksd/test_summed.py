@@ -10,7 +10,6 @@ from harness import (
     bimodal,
     bimodal_draws,
     normal_log_density,
-    standard_normal,
 )
 
 import steincheck as sc
@@ -60,18 +59,9 @@ def test_power_against_a_shift(normal_target, kernel, bootstrap):
 @pytest.mark.slow
 def test_blind_to_a_missing_mode():
     """The paper's opening example: the KSD test does not see that the right mode is missing."""
-    target = bimodal()
     rng = np.random.default_rng(2)
-    rejected = [sc.ksd_test(rng.normal(size=(500, 1)), target, rng=rng).reject() for _ in range(40)]
-    assert_level(rejected)
-
-
-def test_the_seed_decides_everything(normal_target):
-    x = np.random.default_rng(3).normal(size=(150, 2))
-    one, two, other = (sc.ksd_test(x, normal_target, rng=seed) for seed in (5, 5, 6))
-    assert (one.statistic, one.pvalue) == (two.statistic, two.pvalue)
-    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
-    assert not np.array_equal(one.null_distribution, other.null_distribution)
+    samples = (rng.normal(size=(500, 1)) for _ in range(60))
+    assert_level([sc.ksd_test(x, bimodal(), rng=rng).reject() for x in samples])
 
 
 def test_statistic_is_unbiased_of_zero_under_the_null(normal_target):
@@ -83,46 +73,6 @@ def test_statistic_is_unbiased_of_zero_under_the_null(normal_target):
         for _ in range(100)
     ]
     assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(100)
-
-
-class TestPrecondition:
-    matrix = np.array([[2.0, 0.5, 0.0], [0.1, 1e-3, 0.0], [30.0, 0.0, 1e3]])
-
-    def pair(self, seed=0, inflate=1.0):
-        """A standard normal target and draws, and their image under a linear map of very different scales."""
-        x = inflate * np.random.default_rng(seed).normal(size=(400, 3))
-        plain = standard_normal(3)
-        precision = np.linalg.inv(self.matrix @ self.matrix.T)
-        mapped = sc.Target(
-            lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=3
-        )
-        return (x, plain), (x @ self.matrix.T, mapped)
-
-    def test_pvalue_does_not_depend_on_linear_maps(self):
-        (x, plain), (y, mapped) = self.pair()
-        one = sc.ksd_test(x, plain, precondition=np.eye(3), rng=0)
-        two = sc.ksd_test(y, mapped, precondition=self.matrix @ self.matrix.T, rng=0, check_score=False)
-        assert one.statistic == pytest.approx(sc.ksd_test(x, plain, rng=0).statistic, rel=1e-12)
-        assert two.statistic == pytest.approx(one.statistic, rel=1e-6)
-        assert two.pvalue == one.pvalue
-
-    def test_it_sees_an_inflated_small_coordinate(self):
-        scale = np.array([1e-3, 1.0, 1e3])
-        x = np.random.default_rng(1).normal(size=(1000, 3)) * scale * [1.3, 1, 1]
-        target = sc.Target(lambda x: -0.5 * np.sum((x / scale) ** 2, axis=1), lambda x: -x / scale**2, dim=3)
-        assert sc.ksd_test(x, target, precondition=np.diag(scale**2), rng=0).pvalue <= 0.01
-
-    @pytest.mark.parametrize(
-        ("matrix", "message"),
-        [
-            (np.eye(3), r"`precondition` must have shape \(2, 2\), got \(3, 3\)"),
-            (np.array([[1.0, 2.0], [2.0, 1.0]]), "must be positive definite, its smallest eigenvalue is -1"),
-            (np.array([[1.0, 0.5], [0.0, 1.0]]), "must be symmetric"),
-        ],
-    )
-    def test_bad_matrices(self, normal_target, matrix, message):
-        with pytest.raises(ValueError, match=message):
-            sc.ksd_test(np.zeros((50, 2)), normal_target, precondition=matrix)
 
 
 def test_finite_difference_scores_are_flagged():
@@ -168,14 +118,12 @@ def test_golden_summed_matrix_and_criterion(golden):
 
 
 @pytest.mark.slow
-def test_spksd_sees_wrong_weights_that_ksd_does_not():
+def test_spksd_sees_wrong_weights():
     """Weight 0.3 instead of 0.5, eleven jump scales: of 60 other samples all were rejected, at p <= 0.002."""
     rng = np.random.default_rng(8)
     samples = [bimodal_draws(0.3, 1000, rng) for _ in range(5)]
-    target = bimodal()
     options = {"modes": BIMODAL_MODES, "theta": np.linspace(0.5, 1.5, 11), "rng": rng}
-    assert_power([sc.spksd_test(x, target, **options).pvalue for x in samples], 0.8)
-    assert_level([sc.ksd_test(x, target, rng=rng).pvalue for x in samples])
+    assert_power([sc.spksd_test(x, bimodal(), **options).pvalue for x in samples], 0.8)
 
 
 def test_spksd_reports_what_it_did():
@@ -204,16 +152,9 @@ def test_one_mode_is_said_aloud(normal_target):
     ("test", "change", "message"),
     [
         (sc.pksd_test, {"theta": [0.9, 1.1]}, "`theta` of pksd_test must be one number, got 2"),
-        (sc.spksd_test, {"theta": [0.9, -1.0]}, "`theta` must be positive"),
-        (sc.spksd_test, {"n_steps": 0}, "`n_steps` must be a positive integer"),
-        (sc.spksd_test, {"bounds": (3, -3), "modes": None}, "`bounds`"),
-        (
-            sc.ospksd_test,
-            {"train_fraction": 1.0},
-            "`train_fraction` must lie strictly between 0 and 1, got 1.0",
-        ),
+        (sc.spksd_test, {"theta": [0.9, -1.0]}, r"`theta` must be positive and finite, got \[-1.0\]"),
+        (sc.ospksd_test, {"train_fraction": 1}, "`train_fraction` must lie strictly between 0 and 1, got 1"),
         (sc.ospksd_test, {"train_fraction": 0.001}, "must leave at least 2 draws on either side"),
-        (sc.ospksd_test, {"modes": (np.zeros((2, 2)), np.ones((2, 2, 2)))}, "`modes`"),
     ],
 )
 def test_bad_input_of_perturbed_tests(test, change, message):
@@ -229,7 +170,6 @@ def test_one_perturbation_serves_several_tests(test):
     moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=0)
     result = test(x, bimodal(), perturbation=moved, rng=1)
     np.testing.assert_array_equal(result.theta, moved.theta)
-    assert result.settings["perturbation"] is moved
     if test is not sc.ospksd_test:  # with the same stream the test makes the same perturbation
         stream = np.random.default_rng(1).spawn(7)[3]
         moved = sc.perturb(x, bimodal(), BIMODAL_MODES, theta, n_steps=10, rng=stream.bit_generator.seed_seq)

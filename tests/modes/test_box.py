@@ -124,27 +124,9 @@ def test_limits():
         ([(0, 1), (0, np.inf)], "`bounds` must be finite, coordinate 1"),
         ([(0, 1)] * 3, r"one \(low, high\) pair or 2 of them, got shape \(3, 2\)"),
         ("box", "pairs of numbers"),
+        (None, "give `bounds`"),
     ],
 )
 def test_wrong_bounds(normal_target, bounds, words):
     with pytest.raises((ValueError, TypeError), match=words):
         box_search(normal_target, bounds=bounds)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "give `bounds`"),
-        ({"starts": [[0.0]]}, "`starts` must have shape"),
-        ({"starts": [[0.0, np.nan]]}, "`starts` must be finite"),
-        ({"bounds": (0, 1), "n_starts": 0}, "`n_starts` must be a positive integer, got 0"),
-        ({"bounds": (0, 1), "max_modes": 2.5}, "`max_modes` must be a positive integer"),
-        ({"bounds": (0, 1), "beta": 0}, "`beta` must be positive"),
-        ({"bounds": (0, 1), "rng": "seed"}, "`rng`"),
-    ],
-)
-def test_wrong_options(normal_target, options, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        box_search(normal_target, **options)
-    with pytest.raises(TypeError, match="must be a steincheck"):
-        box_search(lambda x: x, bounds=(0, 1))

@@ -111,25 +111,6 @@ def test_modes_far_from_the_origin_are_flagged_where_it_matters():
         assert not flagged or "lie far from the origin" in moved.warnings[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"theta": "1.1"}, r"`theta` must be a number or a 1-d array of numbers, got a str \('1.1'\)"),
-        ({"theta": [1.0, 0.0]}, r"`theta` must be positive and finite, got \[0.0\]"),
-        ({"n_steps": 2.5}, "`n_steps` must be a positive integer, got 2.5"),
-        ({"modes": (np.zeros((2, 3)), np.ones((2, 3, 3)))}, "`modes`"),
-        ({"modes": ([[-3.0, 0.0], [3.0, 1.0]], -np.ones((2, 2, 2)))}, "`modes`"),
-    ],
-)
-def test_bad_input(change, message):
-    target, modes = mixture(*PLANE)
-    arguments = {"modes": modes, "theta": 1.0, "n_steps": 2} | change
-    with pytest.raises((ValueError, TypeError), match=message):
-        perturb(
-            np.zeros((5, 2)), target, arguments["modes"], arguments["theta"], n_steps=arguments["n_steps"]
-        )
-
-
 @pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
 def test_a_perturbation_for_another_target_is_refused(test):
     places = [[-3.0, 0.0], [3.0, 0.0]]

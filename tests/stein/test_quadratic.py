@@ -29,26 +29,23 @@ def test_chains_are_split_at_the_same_share_of_each():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"draws": np.zeros((5, 3))}, ValueError, "`draws` must have shape"),
-        ({"draws": np.zeros((50, 2))}, ValueError, "`draws` must not be constant"),
-        ({"draws": np.full((5, 2), np.nan)}, ValueError, r"rows \[0, 1, 2, 3, 4\]"),
-        ({"target": lambda x: 0}, TypeError, "`target` must be a steincheck.Target"),
-        ({"n_resamples": 0}, ValueError, "`n_resamples` must be a positive integer, got 0"),
-        ({"kernel": "imq"}, TypeError, "`kernel` must have a method profile"),
-        ({"rng": "x"}, TypeError, "`rng` must be"),
-        ({"kernel": sc.RBF(1e-200)}, ValueError, "the Stein kernel is not finite with the bandwidth 1e-200"),
-        ({"kernel": sc.IMQ}, TypeError, "`kernel` must have a method profile"),
-        ({"precondition": "median"}, TypeError, r"`precondition` must be a matrix of numbers.*'median'"),
-        ({"bootstrap": "wild"}, TypeError, "`bootstrap` must be a function.*or 'blocks', got 'wild'"),
-        ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, ValueError, r"weights of shape \(999, 50\)"),
+        ({"draws": np.zeros((50, 2))}, "`draws` must not be constant"),
+        ({"kernel": sc.RBF(1e-200)}, "the Stein kernel is not finite with the bandwidth 1e-200"),
+        ({"kernel": sc.IMQ}, "`kernel` must have a method profile"),
+        ({"precondition": "median"}, r"`precondition` must be a matrix of numbers.*'median'"),
+        ({"precondition": np.eye(3)}, r"`precondition` must have shape \(2, 2\), got \(3, 3\)"),
+        ({"precondition": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite, its smallest eigenvalue is -1"),
+        ({"precondition": [[1.0, 0.5], [0.0, 1.0]]}, "must be symmetric"),
+        ({"bootstrap": "wild"}, "`bootstrap` must be a function.*or 'blocks', got 'wild'"),
+        ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, r"weights of shape \(999, 50\)"),
     ],
 )
-def test_bad_input(normal_target, change, error, message):
+def test_bad_input(normal_target, change, message):
     arguments = {"draws": np.random.default_rng(0).normal(size=(50, 2)), "target": normal_target} | change
-    with pytest.raises(error, match=message):
-        sc.ksd_test(arguments.pop("draws"), arguments.pop("target"), **arguments)
+    with pytest.raises((TypeError, ValueError), match=message):
+        sc.ksd_test(**arguments)
 
 
 def two_modes(ratio, apart=6.0):
@@ -59,11 +56,11 @@ def two_modes(ratio, apart=6.0):
     return target, as_modes((means, covariances), target)
 
 
-def kernel_test(x, target, modes, rng, whiten=None):
+def kernel_test(x, target, modes, rng):
     sample = Sample(x, target.log_density(x), scores=target.score(x))
     options = QuadraticOptions(bootstrap="blocks", n_resamples=500)
     aggregation = Aggregation(n_level_resamples=500)
-    return ksdagg_core(sample, options, aggregation, spawn_streams(rng), modes=modes, whiten=whiten)[0]
+    return ksdagg_core(sample, options, aggregation, spawn_streams(rng), modes=modes)[0]
 
 
 def stretched(target, modes, factors, n, rng):
@@ -131,14 +128,12 @@ def test_both_the_narrow_and_the_wide_mode_are_seen(factors):
     rng = np.random.default_rng(11)
     samples = [stretched(target, modes, factors, 600, rng) for _ in range(5)]
     assert_power([kernel_test(x, target, modes, rng).pvalue for x in samples], 1.0, alpha=0.01)
-    one_metric = np.linalg.cholesky(modes.covariances.mean(axis=0))
-    assert_level([kernel_test(x, target, None, rng, whiten=one_metric).pvalue for x in samples])
 
 
 @pytest.mark.slow
 def test_level_with_overlapping_modes_of_different_widths():
     target, modes = two_modes(10.0, apart=1.0)
-    streams = (np.random.default_rng([4, repetition]) for repetition in range(40))
+    streams = (np.random.default_rng([4, repetition]) for repetition in range(60))
     assert_level([kernel_test(target.sample(150, rng), target, modes, rng).pvalue for rng in streams])
 
 

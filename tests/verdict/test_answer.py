@@ -202,25 +202,6 @@ def test_json_follows_the_schema(name, request):
     assert set(SCHEMA["properties"]) - set(SCHEMA["required"]) == {"settings"}  # absent from older files
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"alpha": 0}, ValueError, "`alpha` must lie strictly between 0 and 1"),
-        ({"bounds": (1, -1)}, ValueError, "`bounds` must have low < high"),
-        ({"modes": [[0.0, 1.0]]}, ValueError, "`modes` must have shape"),
-        ({"modes": [[0.0]], "bounds": (-1, 1)}, ValueError, "`modes` or `bounds`, not both"),
-        ({"rng": "seed"}, TypeError, "`rng` must be a non-negative int"),
-        ({"max_evaluations": 0}, ValueError, "`max_evaluations` must be a positive integer"),
-        ({"draws": np.zeros((5, 2))}, ValueError, r"`draws` must have shape \(n, 1\)"),
-        ({"target": np.sum}, TypeError, "`target` must be a steincheck.Target"),
-    ],
-)
-def test_bad_input(two_modes, options, error, message):
-    arguments = {"draws": np.arange(10.0), "target": two_modes} | options
-    with pytest.raises(error, match=message):
-        sc.check(**arguments)
-
-
 def test_a_wrong_score_is_an_error_not_a_verdict():
     wrong = sc.Target(normal_log_density, lambda x: x, dim=1)
     with pytest.raises(ValueError, match="`score` disagrees"):

@@ -5,24 +5,11 @@ import pytest
 from harness import assert_level
 
 from steincheck.result import GofResult
-from steincheck.verdict.examine import combine, holm
+from steincheck.verdict.examine import combine
 
 
 def results(pvalues):
     return {name: GofResult(name, 0.0, p, None, 100, 2) for name, p in pvalues.items()}
-
-
-@pytest.mark.parametrize(
-    ("raw", "adjusted"),
-    [
-        ({"a": 0.01, "b": 0.2, "c": 0.04}, {"a": 0.03, "b": 0.2, "c": 0.08}),
-        ({"a": 0.03, "b": 0.02}, {"a": 0.04, "b": 0.04}),
-        ({"a": 0.7, "b": 0.6}, {"a": 1.0, "b": 1.0}),
-        ({"a": 0.05}, {"a": 0.05}),
-    ],
-)
-def test_holm(raw, adjusted):
-    assert holm(raw) == pytest.approx(adjusted)
 
 
 def test_a_test_that_could_not_be_made_takes_its_place_and_never_rejects():
