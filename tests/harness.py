@@ -198,16 +198,33 @@ def quiet_check(*arguments, **options):
 CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
 
 
-def gaussian_with_modes(covariance, names=None):
-    """A Gaussian centred at 0, and its modes."""
+def gaussian(covariance, names=None):
+    """A Gaussian centred at 0 as a plain NumPy target."""
     precision = np.linalg.inv(covariance)
-    target = sc.Target(
+    return sc.Target(
         lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x),
         lambda x: -x @ precision,
         dim=len(covariance),
         names=names,
     )
-    return target, (np.zeros((1, len(covariance))), covariance[None])
+
+
+def gaussian_with_modes(covariance, names=None):
+    """A Gaussian centred at 0, and its modes."""
+    return gaussian(covariance, names), (np.zeros((1, len(covariance))), covariance[None])
+
+
+def on_the_log_scale():
+    """tau of a Gamma(3) and mu of a normal distribution; the coordinates are log tau and mu."""
+    return sc.Target(
+        lambda u: 3 * u[:, 0] - np.exp(u[:, 0]) - 0.5 * u[:, 1] ** 2,
+        lambda u: np.stack([3 - np.exp(u[:, 0]), -u[:, 1]], axis=1),
+        dim=2,
+        names=["log tau", "mu"],
+        constrained_names=["tau", "mu"],
+        constrain=lambda u: np.stack([np.exp(u[:, 0]), u[:, 1]], axis=1),
+        unconstrain=lambda x: np.stack([np.log(x[:, 0]), x[:, 1]], axis=1),
+    )
 
 
 @functools.cache

@@ -5,12 +5,8 @@ import functools
 import importlib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Literal, get_args, get_type_hints
 
 import pytest
-from matplotlib.axes import Axes
-
-import steincheck as sc
 
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
@@ -205,19 +201,3 @@ def test_completion_offers_the_public_names_only(name):
     module = importlib.import_module(f"{PACKAGE}{name}")
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, public) for public in dir(module))
-
-
-def test_words_that_arguments_and_records_take_are_in_their_types():
-    hints = get_type_hints(sc.flux_test)
-    assert get_args(hints["variant"]) == ("asymptotic", "exact")
-    for test in (sc.ksd_test, sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.ksdagg_test, sc.pksdagg_test):
-        assert set(get_args(get_type_hints(test)["bootstrap"])) == {
-            sc.Bootstrap,
-            Literal["blocks"],
-            type(None),
-        }
-    assert "radius spread" in get_args(get_type_hints(sc.result.MomentFeature)["kind"])
-    axes = {"Axes": Axes}  # which the package imports for type checkers only
-    profile = get_type_hints(sc.plot.theta_profile, localns=axes)
-    assert profile["result"] == sc.result.SpksdResult | sc.result.OspksdResult
-    assert get_type_hints(sc.plot.bandwidth_profile, localns=axes)["result"] is sc.result.KsdaggResult

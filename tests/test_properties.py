@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from harness import numpy_mixture
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -23,39 +24,24 @@ settings.load_profile("repeatable")
 
 N = 80
 CENTRES = np.array([[-2.0, 0.0], [2.0, 1.0]])
+MIXTURE = numpy_mixture(CENTRES)
 MODES = (CENTRES, np.stack([np.eye(2), np.eye(2)]))
 DRAWS = CENTRES[np.random.default_rng(1).permutation(N) % 2] + np.random.default_rng(0).normal(size=(N, 2))
 
 
-def mixture(centres, constant=0.0, root=((1.0, 0.0), (0.0, 1.0))):
-    """log p and score of two Gaussians with covariance root root'."""
-    inverse = np.linalg.inv(root)
-
-    def parts(x):
-        z = (x[:, None] - centres) @ inverse.T
-        log_parts = -0.5 * np.sum(z**2, axis=2)
-        peak = log_parts.max(axis=1, keepdims=True)
-        weights = np.exp(log_parts - peak)
-        return z, weights, peak[:, 0]
-
-    def log_density(x):
-        _, weights, peak = parts(x)
-        return peak + np.log(weights.sum(axis=1)) + constant
-
-    def score(x):
-        z, weights, _ = parts(x)
-        share = weights / weights.sum(axis=1, keepdims=True)
-        return -np.einsum("nk,nkd->nd", share, z) @ inverse
-
-    return sc.Target(log_density, score, dim=2)
-
-
-def mapped(matrix=None, shift=(0.0, 0.0)):
-    """Draws, target and modes after x -> matrix x + shift."""
+def mapped(matrix=None, shift=(0.0, 0.0), constant=0.0):
+    """Draws, target and modes after x -> matrix x + shift, a constant added to the log density."""
     matrix = np.eye(2) if matrix is None else np.asarray(matrix)
-    centres = CENTRES @ matrix.T + shift
-    covariances = np.stack([matrix @ matrix.T] * 2)
-    return DRAWS @ matrix.T + shift, mixture(centres, root=matrix), (centres, covariances)
+    inverse = np.linalg.inv(matrix)
+
+    def back(y):
+        return (y - shift) @ inverse.T
+
+    target = sc.Target(
+        lambda y: MIXTURE.log_density(back(y)) + constant, lambda y: MIXTURE.score(back(y)) @ inverse, dim=2
+    )
+    modes = (CENTRES @ matrix.T + shift, np.stack([matrix @ matrix.T] * 2))
+    return DRAWS @ matrix.T + shift, target, modes
 
 
 def rotation(angle):
@@ -106,21 +92,20 @@ def test_maps_of_target_and_draws_together_leave_the_outcome(name, change):
 @pytest.mark.parametrize("name", SHAPE)
 @pytest.mark.parametrize("constant", [1e3, -1e8])
 def test_a_constant_added_to_the_log_density_leaves_the_pvalue(name, constant):
-    found = SHAPE[name](DRAWS, mixture(CENTRES, constant), MODES).pvalue
+    found = SHAPE[name](*mapped(constant=constant)).pvalue
     assert found == pytest.approx(plain(name).pvalue, abs=0.011 if abs(constant) > 1e6 else 1e-9)
 
 
 def test_the_order_of_the_modes_leaves_the_flux_test():
-    target = mixture(CENTRES)
     swapped = (CENTRES[::-1], MODES[1])
-    one, other = (sc.flux_test(DRAWS, target, modes=modes, rng=0) for modes in (MODES, swapped))
+    one, other = (sc.flux_test(DRAWS, MIXTURE, modes=modes, rng=0) for modes in (MODES, swapped))
     assert other.statistic == pytest.approx(one.statistic, rel=1e-6)
     assert other.mode_table.observed == pytest.approx(one.mode_table.observed[::-1])
 
 
 def test_the_published_bandwidths_of_ksdagg_depend_on_units_and_preconditioning_undoes_it():
     x, target, modes = mapped(matrix=np.diag([1e-3, 1e3]))
-    plain_run = sc.ksdagg_test(DRAWS, mixture(CENTRES), rng=0)
+    plain_run = sc.ksdagg_test(DRAWS, MIXTURE, rng=0)
     with pytest.warns(UserWarning, match="made for draws of unit scale"):
         scaled_run = sc.ksdagg_test(x, target, rng=0)
     assert abs(scaled_run.pvalue - plain_run.pvalue) > 0.011
@@ -136,7 +121,7 @@ def test_jumps_of_the_paper_depend_on_the_origin_unless_theta_is_1_or_covariance
     moved = {}
     for theta in (0.7, 1.0):
         for shift in (0.0, 30.0):
-            target = mixture(CENTRES + shift)
+            target = numpy_mixture(CENTRES + shift)
             modes = (unequal[0] + shift, unequal[1])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # far from the origin, which is what is tested
@@ -175,9 +160,9 @@ def test_any_linear_map_leaves_what_knows_the_modes(first, second, log_scales):
 @given(order=st.permutations(range(N)))
 def test_any_order_of_independent_draws_leaves_statistics(order):
     x = DRAWS[list(order)]
-    found = sc.ksd_test(x, mixture(CENTRES), n_resamples=19, independent=True, rng=0)
+    found = sc.ksd_test(x, MIXTURE, n_resamples=19, independent=True, rng=0)
     assert found.statistic == pytest.approx(plain("ksd").statistic, rel=1e-9)
-    flux = sc.flux_test(x, mixture(CENTRES), modes=MODES, independent=True, rng=0)
+    flux = sc.flux_test(x, MIXTURE, modes=MODES, independent=True, rng=0)
     assert flux.statistic == pytest.approx(plain("flux").statistic, rel=1e-6)
 
 

@@ -50,9 +50,12 @@ def same(first, again):
 def test_settings_run_the_test_again(name, options, mixture):
     test = getattr(sc, name)
     draws = mixture.sample(150, 1, weights=[0.6, 0.4])
-    first = test(draws, mixture, rng=np.random.default_rng(2), **options)
+    generator = np.random.default_rng(2)
+    generator.spawn(2)
+    first = test(draws, mixture, rng=generator, **options)
     restored = pickle.loads(pickle.dumps(first))
-    assert same(first, test(draws, mixture, **restored.settings))
+    for _ in range(2):
+        assert same(first, test(draws, mixture, **restored.settings))
     arguments = set(inspect.signature(test).parameters) - {"draws", "target", "perturbation"}
     assert set(first.settings) == arguments
     assert json.loads(first.to_json())["settings"].keys() == arguments

@@ -64,6 +64,8 @@ width: float = sc.median_bandwidth([[0.0, 1.0], [1.0, 0.0]], rng=0)
 result: sc.result.KsdResult = sc.ksd_test(
     x, target, kernel=sc.IMQ(width), precondition=[[1.0, 0.0], [0.0, 1.0]]
 )
+sc.ksdagg_test(x, target, bootstrap="blocks")
+sc.flux_test(x, target, variant="exact")
 moved = sc.perturb(x, target, places, [0.9, 1.0], n_steps=10).samples
 table = sc.compare({"whole": x, "half": sc.as_draws(x[:250])}, target, modes=places).table
 rates = sc.calibrate(target, target.sample, 100, alpha=0.05).rates
@@ -76,4 +78,7 @@ sc.check("draws.csv", target)  # type: ignore[arg-type]
 sc.check(x, target, modes=3)  # type: ignore[arg-type]
 sc.check(x, target, bounds="a")  # type: ignore[arg-type]
 sc.ksd_test(x, target, precondition=target)  # type: ignore[arg-type]
+sc.ksd_test(x, target, bootstrap="wild")  # type: ignore[arg-type]
+sc.flux_test(x, target, variant="fast")  # type: ignore[arg-type]
+sc.plot.theta_profile(result)  # type: ignore[arg-type]
 sc.plot.draws(x, ax=x)  # type: ignore[arg-type]

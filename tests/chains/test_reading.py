@@ -78,12 +78,6 @@ def test_independent_draws_are_rarely_called_dependent(kind, correlation):
     assert stats.binomtest(alarms, total, 1e-4, alternative="greater").pvalue > 1e-4
 
 
-def test_three_coordinates_of_which_two_are_nearly_equal_are_no_interleaved_chains():
-    rng = np.random.default_rng(5)
-    samples = (independent_draws(rng, 1000, 3, "normal", 0.999999) for _ in range(150))
-    assert not any(find_dependence(x) for x in samples)
-
-
 @pytest.mark.parametrize(("rho", "dim"), [(0.4, 3), (-0.4, 1), (0.9, 2), (0.999, 1)])
 def test_a_chain_is_called_one_chain(rho, dim):
     for seed in range(20):
@@ -312,13 +306,3 @@ def test_a_chain_that_stands_still_is_not_told_to_run_longer(normal):
     verdict = sc.check(x, normal, modes=[[0.0, 0.0]], rng=0)
     assert not verdict.fits
     assert "times as long" not in str(verdict)
-
-
-def test_a_sample_knows_its_rows(normal):
-    x = ar1_chains(np.random.default_rng(11), 3, 20, 2, 0.3)
-    sample = read_sample(x, normal)
-    sample = sample._replace(scores=normal.score(sample.x))
-    some = sample.rows(np.arange(30, 60))
-    assert some.chain.tolist() == [0] * 10 + [1] * 20
-    np.testing.assert_array_equal(some.log_p, normal.log_density(some.x))
-    np.testing.assert_array_equal(some.scores, normal.score(some.x))

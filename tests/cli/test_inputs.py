@@ -1,14 +1,13 @@
 """Files that a command line names."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from harness import standard_normal
 
 import steincheck as sc
-from steincheck.cli.inputs import as_bounds, check_outputs, load_modes
+from steincheck.cli.inputs import load_modes
 
 PLACES = np.array([[-3.0, -3.0], [3.0, 3.1]])
 SHAPES = np.array([[[1.0, 0.5], [0.5, 2.0]]] * 2)
@@ -55,20 +54,3 @@ def test_json_that_does_not_hold_modes(tmp_path, text, message):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises((ValueError, TypeError), match=message):
         load_modes(tmp_path / "bad.json", TARGET)
-
-
-def test_bounds():
-    assert as_bounds("-1,2") == (-1, 2)
-    assert as_bounds("-1,2;0,3") == [(-1, 2), (0, 3)]
-    with pytest.raises(ValueError, match="--bounds must be LOW,HIGH"):
-        as_bounds("low,high")
-
-
-def test_outputs_never_replace_inputs_or_each_other(tmp_path):
-    model = tmp_path / "model.py"
-    out = tmp_path / "out.json"
-    check_outputs(out, None, inputs=(f"{model}:target", None))
-    with pytest.raises(ValueError, match="an input or another output"):
-        check_outputs(model, inputs=(f"{model}:target",))
-    with pytest.raises(ValueError, match="an input or another output"):
-        check_outputs(out, Path(f"{tmp_path}/./out.json"))

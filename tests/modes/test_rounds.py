@@ -11,7 +11,6 @@ from steincheck.modes.rounds import (
     Search,
     matching_map,
     scanned_starts,
-    score_residuals,
     screened_starts,
     verified_maps,
 )
@@ -43,19 +42,6 @@ def test_modes_are_merged_by_their_hessians(heights, beta, kept):
     for x, height, bend in zip([0.0, 0.2, 0.4], heights, [1.0, 10.0, 100.0], strict=True):
         state.add(peak_at(np.array([x]), height, np.array([[bend**-0.5]])))
     assert [peak.x[0] for peak in state.peaks] == kept
-
-
-def test_known_modes_predict_the_score_of_their_mixture():
-    """Between known modes nothing is odd; a third one that is not known is, and is found there."""
-    means = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 5.0]])
-    known = [unit_peak(mean) for mean in means[:2]]
-    x = np.random.default_rng(0).uniform(-3, 9, size=(500, 2))
-    pair = sc.models.gaussian_mixture(means[:2])
-    np.testing.assert_allclose(score_residuals(known, pair.score(x), x), 0, atol=1e-9)
-    odd = score_residuals(known, sc.models.gaussian_mixture(means).score(x), x)
-    near = np.linalg.norm(x - means[2], axis=1) < 1.5
-    beyond = np.linalg.norm(x[:, None] - means[:2], axis=2).min(axis=1) < 1.5
-    assert np.median(odd[near]) > 100 * np.median(odd[beyond])
 
 
 def test_screening_finds_the_few_points_in_a_narrow_basin():

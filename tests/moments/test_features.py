@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import CORRELATED, assert_level, gaussian_with_modes, quiet_moment_test
+from harness import CORRELATED, assert_level, gaussian_with_modes, on_the_log_scale, quiet_moment_test
 from scipy import integrate, stats
 
 import steincheck as sc
@@ -129,9 +129,7 @@ def test_every_feature_has_mean_zero_by_quadrature(df):
     target = sc.from_jax(log_density, dim=1)
     coordinates = mode_coordinates(as_modes([[0.0]], target), np.linspace(-3, 4, 50)[:, None])
     law = stats.norm() if np.isinf(df) else stats.t(df)
-    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)[
-        :, None
-    ]  # the midpoint rule for the probability transform
+    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)[:, None]  # midpoints of the probability transform
     sums = sums_at(x, target, coordinates)
     for name in ("location", "scale", "skewness", "tails", "extremes"):
         values = getattr(sums, name).reshape(len(x))
@@ -252,15 +250,8 @@ def test_an_axis_is_named_by_its_main_parameters():
 
 
 def test_features_name_the_parameters_of_the_user():
-    target = sc.Target(
-        lambda u: u[:, 0] - np.exp(u[:, 0]) - 0.5 * u[:, 1] ** 2,
-        dim=2,
-        names=["log tau", "mu"],
-        constrained_names=["tau", "mu"],
-        constrain=lambda u: np.column_stack([np.exp(u[:, 0]), u[:, 1]]),
-        unconstrain=lambda x: np.column_stack([np.log(x[:, 0]), x[:, 1]]),
-    )
-    coordinates = mode_coordinates(as_modes([[0.0, 0.0]], target), np.zeros((5, 2)))
+    target = on_the_log_scale()
+    coordinates = mode_coordinates(as_modes([[np.log(3), 0.0]], target), np.zeros((5, 2)))
     about = user_parameters(target)
     pair = feature_record(Column("curvature", "parameter", None, (0, 1)), 2.0, 0.1, coordinates, about)
     assert (pair.parameters, pair.scales) == (("tau", "mu"), ("log", ""))

@@ -11,6 +11,12 @@ from steincheck.stein.bootstrap import multinomial, pvalue, random_blocks, resam
 from steincheck.stein.kernels import stein_kernel
 
 
+def stein_matrix(x):
+    """The Stein kernel of a standard normal target at all pairs of rows."""
+    with jax.enable_x64(True):
+        return np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
+
+
 def test_multinomial_weights_have_the_moments_of_centred_counts():
     n, size = 40, 50_000
     weights = multinomial(n, size, np.random.default_rng(0)).astype(float)
@@ -56,8 +62,7 @@ def test_the_statistic_of_blocks_leaves_out_pairs_within_them(normal_target):
     block = np.arange(60) // 6  # ten chains of six draws are not cut
     result = sc.ksd_test(list(x.reshape(10, 6, 2)), normal_target, kernel=sc.IMQ(2.0), rng=0)
     between = block[:, None] != block
-    with jax.enable_x64(True):
-        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
+    u = stein_matrix(x)
     assert result.statistic == pytest.approx(u[between].mean(), abs=1e-6 * np.abs(u).mean())
     assert len(result.null_distribution) == 2**9 - 1  # all patterns of ten blocks
 
@@ -80,8 +85,7 @@ def test_blocks_keep_the_level_and_see_a_shift(normal_target):
 def test_few_draws_have_the_share_of_all_sign_patterns_as_p_value(normal_target, n):
     x = np.random.default_rng(n).normal(size=(n, 2))
     result = sc.ksd_test(x, normal_target, kernel=sc.IMQ(2.0), rng=0)
-    with jax.enable_x64(True):
-        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x)) * (1 - np.eye(n))
+    u = stein_matrix(x) * (1 - np.eye(n))
     signs = np.array(list(itertools.product([1, -1], repeat=n)))
     forms = np.einsum("bi,ij,bj->b", signs, u, signs)
     assert result.pvalue == pytest.approx(np.mean(forms >= u.sum() * (1 - 1e-9)), rel=1e-12)
@@ -131,11 +135,9 @@ def test_identical_draws_are_one_block(normal_target):
     x[-20:] = x[:20]
     with pytest.warns(UserWarning, match="20 of 80 draws repeat others exactly"):
         found = sc.ksd_test(x, normal_target, kernel=sc.IMQ(2.0), rng=0)
-    with jax.enable_x64(True):
-        u = np.asarray(stein_kernel(sc.IMQ(2.0), x, -x, x, -x))
     different = np.any(x[:, None] != x, axis=2)
     assert found.settings["bootstrap"] == "blocks"
-    assert found.statistic == pytest.approx(u[different].mean(), rel=1e-5)
+    assert found.statistic == pytest.approx(stein_matrix(x)[different].mean(), rel=1e-5)
 
 
 def test_rejections_of_a_chain_stay_in_one_block(normal_target):
@@ -146,7 +148,6 @@ def test_rejections_of_a_chain_stay_in_one_block(normal_target):
     block = np.arange(400) * result.chains.n_blocks // 400
     assert block[19] != block[20]
     block[20:25] = block[19]
-    with jax.enable_x64(True):
-        u = np.asarray(stein_kernel(sc.IMQ(2.0), held[0], -held[0], held[0], -held[0]))
+    u = stein_matrix(held[0])
     expected = u[block[:, None] != block].mean()
     assert result.statistic == pytest.approx(expected, abs=1e-6 * np.abs(u).mean())
