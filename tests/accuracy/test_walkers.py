@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from harness import gaussian
 
 import steincheck as sc
 from steincheck.accuracy.walkers import OutOfBudget, estimate_metric, move, start_ensembles
@@ -13,9 +14,7 @@ RNG = np.random.default_rng(0)
 ROOT = RNG.normal(size=(4, 4)) + 2 * np.eye(4)
 COVARIANCE = ROOT @ ROOT.T
 PRECISION = np.linalg.inv(COVARIANCE)
-TARGET = sc.Target(
-    lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, PRECISION, x), lambda x: -x @ PRECISION, dim=4
-)
+TARGET = gaussian(COVARIANCE)
 
 
 def ensemble(limit=None, m=40):

@@ -63,6 +63,8 @@ def test_coordinates_are_named_by_the_interval_or_by_the_element_they_begin():
         columns = np.zeros((5, 6))
         columns[:, j] = u
         np.testing.assert_allclose(scale.values(u), intervals(columns)[:, j], rtol=1e-12)
+        slope = (scale.values(u + 1e-6) - scale.values(u - 1e-6)) / 2e-6
+        np.testing.assert_allclose(np.exp(scale.log_slope(u)), slope, rtol=1e-8)
 
 
 def test_rounded_simplices_are_understood_and_others_refused(points):

@@ -1,39 +1,33 @@
 """A score against finite differences, noisy ones included; edges and jumps, where Stein's identity fails."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import assert_level, normal_log_density, quiet_check
+from harness import assert_level, gaussian, normal_log_density, quiet_check
 
 import steincheck as sc
 from steincheck.target import discontinuity, log_density_at, score_warnings
 from steincheck.target.evaluation import differences
 
 
-class TestCheckScore:
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        ([1.0, 1.0, 1.0], None),
+        ([-1.0, -1.0, -1.0], "the sign is reversed"),
+        ([1.0, 1.2, 1.0], r"(?s)^(?!.*coordinate [02]).*coordinate 1 \(b\)"),
+    ],
+)
+def test_a_wrong_score_is_described_on_all_scales(factor, message):
     scale = np.array([1e-3, 1.0, 1e3])
-
-    def draws(self):
-        return np.random.default_rng(2).normal(size=(100, 3)) * self.scale
-
-    def target(self, score):
-        return sc.Target(
-            lambda x: -0.5 * np.sum((x / self.scale) ** 2, axis=1), score, dim=3, names=["a", "b", "c"]
-        )
-
-    def test_a_right_score_passes_on_all_scales(self):
-        score_warnings(self.target(lambda x: -x / self.scale**2), self.draws())
-
-    def test_a_reversed_sign_is_named(self):
-        with pytest.raises(ValueError, match="the sign is reversed"):
-            score_warnings(self.target(lambda x: x / self.scale**2), self.draws())
-
-    def test_a_wrong_coordinate_is_named(self):
-        wrong = np.array([1.0, 1.2, 1.0])
-        with pytest.raises(ValueError, match=r"coordinate 1 \(b\)") as error:
-            score_warnings(self.target(lambda x: -wrong * x / self.scale**2), self.draws())
-        assert "coordinate 0" not in str(error.value)
-        assert "coordinate 2" not in str(error.value)
+    normal = gaussian(np.diag(scale**2), names=["a", "b", "c"])
+    target = replace(normal, score=lambda x: factor * normal.score(x))
+    x = np.random.default_rng(2).normal(size=(100, 3)) * scale
+    with nullcontext() if message is None else pytest.raises(ValueError, match=message):
+        score_warnings(target, x)
 
 
 @pytest.mark.parametrize("kind", ["outlier", "narrow and far apart", "float32"])

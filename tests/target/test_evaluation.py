@@ -9,7 +9,7 @@ import pytest
 from harness import normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
-from steincheck.target import log_density_anywhere, log_density_at, score_at
+from steincheck.target import log_density_at, score_at
 from steincheck.target.evaluation import Budget, CountedTarget, differences
 
 
@@ -67,22 +67,6 @@ def test_functions_cannot_write_to_the_draws():
     assert x.flags.writeable
 
 
-def test_log_density_anywhere_is_minus_infinity_where_it_is_not_finite_or_raises():
-    asked = []
-
-    def log_density(x):
-        asked.append(len(x))
-        if np.abs(x).max() > 5:
-            raise OverflowError("too far")
-        return np.select([x[:, 0] < 0, x[:, 0] == 0], [np.nan, np.inf], -x[:, 0])
-
-    x = np.array([[1.0], [-1.0], [0.0], [6.0], [2.0], [-7.0], [3.0]])
-    found = log_density_anywhere(log_density, x)
-    np.testing.assert_array_equal(found, [-1, -np.inf, -np.inf, -np.inf, -2, -np.inf, -3])
-    assert asked[0] == 7
-    assert asked == [7, 3, 4, 2, 1, 1, 2, 1, 1]  # halves, and again those that raise
-
-
 def test_a_log_density_whose_digits_are_lost_is_refused():
     deep = sc.from_jax(lambda x: -1e300 - 0.5 * jnp.sum(x**2), 2)
     with pytest.raises(ValueError, match=r"`log_density` must be smaller: near -1e\+300"):
@@ -109,9 +93,6 @@ def test_a_log_density_that_mixes_the_points_is_refused(log_density, score):
 
 
 def test_a_function_of_one_point_is_told_how_it_is_given():
-    one_point = sc.Target(lambda x: -0.5 * x @ x, lambda x: -x, dim=2)
-    with pytest.raises(ValueError, match="a function of one point needs vectorized=False"):
-        log_density_at(one_point, np.ones((5, 2)))
     with pytest.raises(ValueError, match=r"must return shape \(5,\).* given vectorized=False"):
         log_density_at(sc.Target(lambda x: -0.5 * np.sum(x**2), dim=2), np.ones((5, 2)))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import ar1_chains, standard_normal
+from harness import ar1_chains, gaussian, standard_normal
 
 import steincheck as sc
 
@@ -36,12 +36,8 @@ def test_chains_that_never_change_mode(far_apart, right, fits):
 
 def test_mean_field_draws_are_too_narrow_by_the_right_factor():
     covariance = 0.9 + 0.1 * np.eye(10)
-    precision = np.linalg.inv(covariance)
-    target = sc.Target(
-        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=10
-    )
-    x = np.random.default_rng(0).normal(size=(1000, 10)) / np.sqrt(np.diag(precision))
-    verdict = sc.check(x, target, modes=np.zeros((1, 10)), rng=0)
+    x = np.random.default_rng(0).normal(size=(1000, 10)) / np.sqrt(np.diag(np.linalg.inv(covariance)))
+    verdict = sc.check(x, gaussian(covariance), modes=np.zeros((1, 10)), rng=0)
     assert verdict.fits is False
     order = np.argsort(x.std(axis=0))
     assert [finding.parameters for finding in verdict.findings] == [(f"x[{k}]",) for k in order]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import ar1_chains
+from harness import ar1_chains, gaussian
 
 import steincheck as sc
 
@@ -39,11 +39,9 @@ def test_a_missing_mode_has_a_starting_point(far_apart):
 
 
 def test_mean_field_draws_are_weighted_by_p_over_q():
-    precision = np.linalg.inv([[1.0, 0.4], [0.4, 1.0]])
-    target = sc.Target(
-        lambda x: -0.5 * np.einsum("ni,ij,nj->n", x, precision, x), lambda x: -x @ precision, dim=2
-    )
-    sd = 1 / np.sqrt(np.diag(precision))
+    covariance = np.array([[1.0, 0.4], [0.4, 1.0]])
+    target = gaussian(covariance)
+    sd = 1 / np.sqrt(np.diag(np.linalg.inv(covariance)))
     x = np.random.default_rng(0).normal(size=(2000, 2)) * sd
     log_q = -0.5 * np.sum((x / sd) ** 2, axis=1)
     verdict = sc.check(x, target, modes=[[0.0, 0.0]], log_q=log_q, rng=0)
