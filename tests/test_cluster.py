@@ -1,9 +1,7 @@
 """Tiles and slow densities shared out through joblib: threads, processes, and a Dask cluster."""
 
 import os
-import shutil
-import subprocess
-import sys
+import signal
 import threading
 import time
 from itertools import repeat
@@ -40,53 +38,13 @@ def alone(problem):
     return sc.ksdagg_test(draws, target, bootstrap="blocks", rng=0)
 
 
-class Cluster:
-    """A scheduler and two workers, each a process of its own."""
-
-    def __init__(self, folder):
-        self.file = folder / "scheduler.json"
-        self.folder = folder
-        self.workers = []
-        self.scheduler = self.start("scheduler", "--port", "0", "--scheduler-file", str(self.file))
-        while not self.file.exists():
-            assert self.scheduler.poll() is None, "the scheduler did not start"
-            time.sleep(0.02)
-        for _ in range(2):
-            self.add_worker()
-
-    def start(self, what, *options):
-        command = [sys.executable, "-m", "dask", what, "--host", "127.0.0.1", "--no-dashboard", *options]
-        path = os.pathsep.join([str(self.folder), *sys.path])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder
-        )
-
-    def add_worker(self):
-        options = ("--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny")
-        self.workers.append(self.start("worker", *options))
-
-    def stop(self):
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-
-
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("cluster")
-    running = Cluster(folder)
-    try:
-        from distributed import Client
-
-        with Client(scheduler_file=str(running.file), timeout=30) as client:
-            client.wait_for_workers(2, timeout=30)
-            running.client = client
-            yield running
-    finally:
-        running.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+def client():
+    """Of a Dask scheduler with two workers, each a process of its own that is replaced if it is lost."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as connected:
+        yield connected
 
 
 def agree(one, other):
@@ -119,22 +77,23 @@ def test_a_stack_of_samples_and_row_sums_are_shared_out(problem):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_draws_are_shared")
-def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(problem, alone, cluster):
+def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(problem, alone, client):
     """The worker is killed while it computes; before and after, the p-value is that of one process."""
+    first, *_ = client.run(os.getpid).values()
+
+    def kill_when_busy():
+        while not any(client.has_what().values()):
+            time.sleep(0.005)
+        os.kill(first, signal.SIGKILL)
+
     with joblib.parallel_config(backend="dask"):
         agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
-        killer = threading.Thread(target=kill_when_busy, args=(cluster,))
+        killer = threading.Thread(target=kill_when_busy)
         killer.start()
         agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
         killer.join()
-    assert cluster.workers[0].poll() is not None
-
-
-def kill_when_busy(cluster):
-    """Kill the first worker as soon as the workers hold data of the test."""
-    while not any(cluster.client.has_what().values()):
-        time.sleep(0.005)
-    cluster.workers[0].kill()
+    client.wait_for_workers(2, timeout=30)
+    assert first not in client.run(os.getpid).values()
 
 
 def slow_log_density(x):
@@ -174,10 +133,8 @@ def test_slow_densities_are_shared_out_among_processes():
 
 
 @pytest.mark.slow
-def test_slow_densities_are_shared_out_on_a_dask_cluster(cluster):
-    if any(worker.poll() is not None for worker in cluster.workers):
-        cluster.add_worker()
-        cluster.client.wait_for_workers(2, timeout=30)
+@pytest.mark.usefixtures("client")
+def test_slow_densities_are_shared_out_on_a_dask_cluster():
     with joblib.parallel_config(backend="dask"):
         assert_shared()
 

@@ -23,20 +23,14 @@ def assert_equal_up_to_a_constant(one, two):
     np.testing.assert_allclose(one - one[0], two - two[0], atol=1e-8, rtol=1e-9)
 
 
-@pytest.mark.parametrize("package", ["numpyro", "torch"])
+@pytest.mark.parametrize("package", ["numpyro", "torch", "pymc"])
 def test_density_and_score_agree_with_stan(package, posterior, target_of):
+    if (package, posterior) == ("pymc", "regression"):
+        pytest.skip("PyMC's coordinates of a simplex are others")
     stan, other = target_of("stan", posterior), target_of(package, posterior)
     x = points(stan.dim)
     assert_equal_up_to_a_constant(stan.log_density(x), other.log_density(x))
     np.testing.assert_allclose(stan.score(x), other.score(x), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("posterior", ["schools", "mixture"])
-def test_density_and_score_of_pymc_agree_with_stan(posterior, target_of):
-    stan, pymc = target_of("stan", posterior), target_of("pymc", posterior)
-    x = points(stan.dim)
-    assert_equal_up_to_a_constant(stan.log_density(x), pymc.log_density(x))
-    np.testing.assert_allclose(stan.score(x), pymc.score(x), rtol=1e-6, atol=1e-6)
 
 
 def test_pymc_agrees_with_stan_through_another_transformation_of_the_simplex(target_of):
@@ -58,27 +52,17 @@ def test_pymc_agrees_with_stan_through_another_transformation_of_the_simplex(tar
     bend = [(np.linalg.slogdet(slopes(x + e))[1] - np.linalg.slogdet(slopes(x - e))[1]) / 2e-4 for e in h]
     chained = np.einsum("ijk,ik->ij", slopes(x), pymc.score(other(x))) + np.array(bend).T
     np.testing.assert_allclose(stan.score(x), chained, rtol=1e-6, atol=2e-6)
-    np.testing.assert_allclose(
-        stan.score(x)[:, [0, 3, 4, 5]], pymc.score(other(x))[:, [0, 3, 4, 5]], rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_there_and_back(package, posterior, target_of):
-    target = target_of(package, posterior)
-    x = points(target.dim, 300)
-    values = target.constrain(x)
-    assert values.shape == (300, len(target.constrained_names))
-    np.testing.assert_allclose(target.unconstrain(values), x, atol=1e-10)
 
 
 def test_parameters_are_the_same_in_all_packages(posterior, target_of):
     stan = target_of("stan", posterior)
     values = stan.constrain(points(stan.dim))
-    for package in ("numpyro", "pymc"):
+    for package in PACKAGES:
         target = target_of(package, posterior)
         assert target.constrained_names == stan.constrained_names
         assert target.names == stan.names
+        x = target.unconstrain(values)
+        np.testing.assert_allclose(target.unconstrain(target.constrain(x)), x, atol=1e-10)
         np.testing.assert_allclose(target.constrain(target.unconstrain(values)), values, rtol=1e-9)
 
 
