@@ -12,7 +12,7 @@ import pytest
 from harness import standard_normal
 
 import steincheck as sc
-from steincheck import _sharing as sharing
+from steincheck import _work as sharing
 from steincheck.stein import tiles
 from steincheck.target import log_density_at
 from steincheck.target.evaluation import Budget, CountedTarget

@@ -11,7 +11,7 @@ import pytest
 PACKAGE = "steincheck"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS = [
-    {"_palette", "_progress", "_series", "_sharing", "_validation", "_version", "_whitening"},
+    {"_palette", "_validation", "_version", "_whitening", "_work"},
     {"wording"},
     {"_files", "result"},
     {"target"},

@@ -187,21 +187,11 @@ def as_generator(rng: Any) -> np.random.Generator:
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     if isinstance(rng, np.random.SeedSequence):
-        return np.random.default_rng(_copied(rng))
+        return np.random.default_rng(deepcopy(rng))
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.default_rng(int(rng))
     raise TypeError(
         f"`rng` must be a non-negative int, a numpy Generator or SeedSequence, or None, got {shown(rng)}"
-    )
-
-
-def _copied(sequence: Any) -> np.random.SeedSequence:
-    """The same state; spawning from the one leaves the other."""
-    return np.random.SeedSequence(
-        sequence.entropy,
-        spawn_key=sequence.spawn_key,
-        pool_size=sequence.pool_size,
-        n_children_spawned=sequence.n_children_spawned,
     )
 
 
@@ -215,10 +205,10 @@ def _describe(x: Any) -> str:
     return "None" if x is None else f"a {type(x).__name__}" + (f" ({x!r})" if brief else "")
 
 
-def check_level(alpha: float) -> None:
-    """Raise unless `alpha` is a level."""
-    if not is_number(alpha) or not 0 < alpha < 1:
-        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {shown(alpha)}")
+def check_fraction(value: Any, name: str) -> None:
+    """Raise unless `value` is a level, or another number strictly between 0 and 1."""
+    if not is_number(value) or not 0 < value < 1:
+        raise ValueError(f"`{name}` must lie strictly between 0 and 1, got {shown(value)}")
 
 
 def seeded(rng: Any, *, spawn: bool = False) -> tuple[np.random.Generator, Seed]:
@@ -236,9 +226,10 @@ def seeded(rng: Any, *, spawn: bool = False) -> tuple[np.random.Generator, Seed]
     """
     if isinstance(rng, np.random.Generator):
         own = rng.spawn(1)[0] if spawn else rng
-        return own, _copied(own.bit_generator.seed_seq)
+        sequence: Any = own.bit_generator.seed_seq
+        return own, deepcopy(sequence)
     if isinstance(rng, np.random.SeedSequence):
-        return as_generator(rng), _copied(rng)
+        return as_generator(rng), deepcopy(rng)
     if rng is None:
         rng = np.random.SeedSequence().generate_state(1)[0]
     return as_generator(rng), int(rng)
@@ -258,10 +249,14 @@ def resample_warnings(count: int, name: str) -> list[str]:
 
 
 def recorded(**arguments: Any) -> dict[str, Any]:
-    """Arguments as a result records them: arrays and lists are copied, as the user may change them later."""
+    """Arguments as a result records them, without draws and target.
+
+    Arrays and lists are copied, as the user may change them later.
+    """
     return {
         name: deepcopy(value) if isinstance(value, (list, tuple, np.ndarray)) else value
         for name, value in arguments.items()
+        if name not in ("draws", "target")
     }
 
 

@@ -1,4 +1,4 @@
-"""Roots of covariances, and coordinates in which a covariance is the identity."""
+"""Standard scales: ranks as normal quantiles, roots of covariances, coordinates of unit covariance."""
 
 from __future__ import annotations
 
@@ -7,6 +7,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
+
+
+def normal_scores(values: np.ndarray, *, offset: float = 0.5) -> np.ndarray:
+    """Normal quantiles of (rank - offset) / (n + 1 - 2 offset) among all values; equal ones share their mean.
+
+    By hand, as `scipy.stats` is slow to import.
+
+    Examples
+    --------
+    >>> normal_scores(np.array([3.0, 9.0, 3.0, 5.0])).round(2)
+    array([-0.67,  1.15, -0.67,  0.32])
+    """
+    _, place, count = np.unique(values.ravel(), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2)[place]
+    return special.ndtri((ranks - offset) / (values.size + 1 - 2 * offset)).reshape(values.shape)
 
 
 class SymmetricRoots(NamedTuple):
@@ -56,24 +72,6 @@ def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray
 def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
     """L^-1 (x - centre) for the rows of `x`."""
     return np.linalg.solve(root, (x - centre).T).T
-
-
-def decorrelated(values: np.ndarray) -> np.ndarray:
-    """Columns of `values` (n, k) centred, scaled and turned to unit covariance; constant ones are left out.
-
-    With fewer than five rows per column the covariance is too rough, and columns are scaled only.
-    """
-    n, k = values.shape
-    centred = values - values.mean(axis=0)
-    spread = centred.std(axis=0)
-    centred = centred[:, spread > 0] / spread[spread > 0]
-    if not centred.shape[1]:
-        return np.zeros((n, 1))
-    if 5 * k > n:
-        return centred
-    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
-    kept = eigenvalues > 1e-8 * eigenvalues[-1]
-    return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))
 
 
 @dataclass(frozen=True, eq=False)

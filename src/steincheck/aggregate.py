@@ -13,7 +13,7 @@ from ._validation import (
     announce,
     as_count,
     as_positive,
-    check_level,
+    check_fraction,
     check_shape,
     resample_warnings,
 )
@@ -330,7 +330,7 @@ def _as_aggregation(
     bandwidths: Any, weights: Any, n_level_resamples: Any, alpha: Any, *, perturbed: bool = False
 ) -> Aggregation:
     """The user's options; weights are those of two statistics per bandwidth if `perturbed`."""
-    check_level(alpha)
+    check_fraction(alpha, "alpha")
     as_count(n_level_resamples, "n_level_resamples")
     chosen: np.ndarray | Collection = "medians" if perturbed else "reference"
     count = 2 if perturbed else 10

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._progress import progress_bar
 from ._validation import (
     RandomSource,
     as_count,
     as_positive,
-    check_level,
+    check_fraction,
     check_switch,
     is_number,
     seeded,
     without_user_warnings,
 )
+from ._work import progress_bar
 from .result import CalibrationResult, GofResult, Verdict
 from .target import Target, require_target
 from .typing import DrawsLike
@@ -101,7 +101,7 @@ def calibrate(
     if n_jobs != -1:
         as_count(n_jobs, "n_jobs", maximum=1024)
     levels = as_positive(alpha, "alpha")
-    check_level(float(levels.max()))
+    check_fraction(float(levels.max()), "alpha")
     check_switch(progress, "progress", optional=True)
     generator, seed = seeded(rng)
     work = partial(_outcome, draw, test, target, n, float(levels.max()))

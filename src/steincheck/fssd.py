@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validation import RandomSource, announce, as_count, as_one_positive
+from ._validation import RandomSource, announce, as_count, as_one_positive, check_fraction
 from .chains.blocks import Blocks, autocorrelation_time, block_signs, block_sums, cut_blocks
 from .chains.reading import Sample
 from .draws import as_matrix
 from .result import FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue, random_blocks
 from .stein.kernels import median_squared_distance
-from .stein.quadratic import Streams, check_fraction, prepare, split_rows
+from .stein.quadratic import Streams, prepare, split_rows
 from .target import Target, score_at
 from .typing import DrawsLike
 from .wording.results import UNSEEN_DRAWS, few_draws
@@ -131,7 +131,7 @@ def fssd_test(
     """
     inputs = prepare(locals())
     as_count(n_locations, "n_locations")
-    check_fraction(train_fraction)
+    check_fraction(train_fraction, "train_fraction")
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     if locations is not None:
         tested = np.arange(len(sample.x))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._sharing import cloudpickle
+from ._work import cloudpickle
 from .adapters import from_numpyro, from_pymc, from_stan
 from .draws.names import close_names
 from .target import Target

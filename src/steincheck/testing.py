@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from ._validation import RandomSource, as_count, as_one_positive, is_number, seeded, shown
+from ._validation import (
+    RandomSource,
+    as_count,
+    as_one_positive,
+    check_fraction,
+    seeded,
+    without_user_warnings,
+)
 from .accuracy import estimate_accuracy
 from .draws import to_unconstrained
 from .modes import find_modes
@@ -107,8 +113,7 @@ def assert_fits(
     True
     """
     require_target(target)
-    if not is_number(false_alarm) or not 0 < false_alarm < 1:
-        raise ValueError(f"`false_alarm` must lie strictly between 0 and 1, got {shown(false_alarm)}")
+    check_fraction(false_alarm, "false_alarm")
     as_one_positive(tolerance, "tolerance")
     as_count(n, "n", minimum=100)
     as_count(max_draws, "max_draws", minimum=n)
@@ -124,8 +129,7 @@ def assert_fits(
         pooled = np.concatenate([pooled, to_unconstrained(draws, target).values])
         if log_evidence >= -np.log(false_alarm):
             raise AssertionError(words.sampler_failure(verdict, len(pooled), false_alarm))
-        with warnings.catch_warnings():  # they are in the outcome
-            warnings.simplefilter("ignore", UserWarning)
+        with without_user_warnings():  # they are in the outcome
             accuracy = estimate_accuracy(pooled, target, modes=known, rng=checking)
         if log_evidence < np.log(20) and _within(accuracy, tolerance):
             return Outcome(len(pooled), float(np.exp(log_evidence)), accuracy, verdict)

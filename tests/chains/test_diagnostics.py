@@ -6,7 +6,7 @@ import pytest
 from harness import autoregressive
 from scipy import stats
 
-from steincheck._series import normal_scores
+from steincheck._whitening import normal_scores
 from steincheck.chains.diagnostics import convergence
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "convergence.json").read_text())

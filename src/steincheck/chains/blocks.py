@@ -13,14 +13,43 @@ from typing import Any
 
 import numpy as np
 
-from .._series import index_in_chain, initial_monotone, lagged_products, pair_sums
-from .._whitening import decorrelated
+from ..draws.record import index_in_chain
 from ..result import AgreementResult, ChainBlocks, cannot_tell
 from ..wording import draws as wording
 
 TIMES_PER_CUT = 10  # autocorrelation times per cut: each cut hides tau^2/2 of a variance of N tau, 5 % in all
 MAX_SIGN_BLOCKS = 20  # in all: 40 blocks reject .06 to .09 of correct chains, see docs/theory/chains.md
 MIN_BLOCKS = 8  # fewer have at most 64 sign patterns, so no p-value below .016
+
+
+def lagged_products(rows: np.ndarray) -> np.ndarray:
+    """Sums of x_ct x_c,t+k over the rows c and times t of x (C, N), for the lags k = 0, ..., N - 1; by FFT.
+
+    Examples
+    --------
+    >>> lagged_products(np.array([[1.0, 2.0, 3.0]])).round(12)
+    array([14.,  8.,  3.])
+    """
+    n = rows.shape[1]
+    spectrum = np.abs(np.fft.rfft(rows, 2 * n, axis=1)) ** 2
+    return np.fft.irfft(spectrum.sum(axis=0), 2 * n)[:n]
+
+
+def pair_sums(series: np.ndarray) -> np.ndarray:
+    """Sums of the numbers 0 and 1, 2 and 3, ...; one that is left over is dropped."""
+    return series[: len(series) // 2 * 2].reshape(-1, 2).sum(axis=1)
+
+
+def initial_monotone(pairs: np.ndarray) -> np.ndarray:
+    """Geyer's initial monotone sequence: the pair sums before the first that is not positive, made monotone.
+
+    Examples
+    --------
+    >>> initial_monotone(np.array([3.0, 1.0, 2.0, -1.0, 5.0]))
+    array([3., 1., 1.])
+    """
+    negative = np.flatnonzero(pairs <= 0)
+    return np.minimum.accumulate(pairs[: negative[0]] if len(negative) else pairs)
 
 
 def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray:
@@ -259,6 +288,24 @@ def _rows(h: np.ndarray, chain: np.ndarray | None) -> np.ndarray:
     rows = np.zeros((len(lengths), lengths.max()))
     rows[np.arange(lengths.max()) < lengths[:, None]] = h
     return rows
+
+
+def decorrelated(values: np.ndarray) -> np.ndarray:
+    """Columns of `values` (n, k) centred, scaled and turned to unit covariance; constant ones are left out.
+
+    With fewer than five rows per column the covariance is too rough, and columns are scaled only.
+    """
+    n, k = values.shape
+    centred = values - values.mean(axis=0)
+    spread = centred.std(axis=0)
+    centred = centred[:, spread > 0] / spread[spread > 0]
+    if not centred.shape[1]:
+        return np.zeros((n, 1))
+    if 5 * k > n:
+        return centred
+    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / n)
+    kept = eigenvalues > 1e-8 * eigenvalues[-1]
+    return centred @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))
 
 
 def agreement(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._series import initial_monotone, lagged_products, normal_scores, pair_sums
+from .._whitening import normal_scores
+from .blocks import initial_monotone, lagged_products, pair_sums
 
 
 @dataclass(frozen=True, eq=False)

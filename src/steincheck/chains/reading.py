@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._series import lagged_products, normal_scores
 from .._validation import as_numbers, check_switch, shown
-from .._whitening import decorrelated
+from .._whitening import normal_scores
 from ..draws import Draws, to_unconstrained
 from ..draws.record import chain_of_rows
 from ..target import Target, log_density_at
 from ..wording import draws as wording
+from .blocks import decorrelated, lagged_products
 
 FALSE_ALARM = 1e-4  # probability that independent draws are called dependent, over all series and lags
 MIN_EQUAL = 10  # equal draws in a row that no sampler has which moves at all: fewer are not reported

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._series import normal_scores
 from .._validation import as_host, listed_rows
+from .._whitening import normal_scores
 from ..wording.draws import doubtful_axes
 from .names import canonical_name, element_names, variable_of
 from .record import Draws

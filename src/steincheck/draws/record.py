@@ -162,3 +162,14 @@ def _check_order(chain: np.ndarray) -> None:
 def chain_of_rows(chain: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
     """The chains, or groups, of some of the draws, numbered anew."""
     return None if chain is None else np.unique(chain[rows], return_inverse=True)[1]
+
+
+def index_in_chain(chain: np.ndarray) -> np.ndarray:
+    """The place of each draw within its chain, from 0; `chain` (n,) are labels in ascending order.
+
+    Examples
+    --------
+    >>> index_in_chain(np.array([0, 0, 0, 1, 1]))
+    array([0, 1, 2, 0, 1])
+    """
+    return np.arange(len(chain)) - np.searchsorted(chain, chain)

@@ -156,18 +156,17 @@ def flux_test(
     >>> result.reject(), result.mode_table.error.round(2)
     (True, array([ 0.08, -0.08]))
     """
+    arguments = locals()
     _check_arguments(target, variant, anchors)
     box = as_box(bounds, target.dim, modes)
-    as_budget(max_evaluations, max_seconds)
+    limits = as_budget(max_evaluations, max_seconds)
     options: dict[str, Any] = {"variant": variant, "anchors": anchors}
     options["n_resamples"] = as_count(n_resamples, "n_resamples")
     generator, seed = seeded(rng)
     read = read_sample(draws, target, weights=weights, log_weights=log_weights, independent=independent)
     _check_exact(variant, read)
-    budget = affordable_budget(target, read.x, max_evaluations, max_seconds)
+    budget = affordable_budget(target, read.x, limits)
     budget.made += len(read.x)
-    if np.isfinite(budget.max_evaluations):  # this number repeats the run
-        max_evaluations, max_seconds = int(budget.max_evaluations), None
     (search,) = generator.spawn(1)
     known = known_modes(modes, target, read, box, rng=search, budget=budget)
     _check_number_of_modes(known.modes, searched=modes is None, in_box=box is not None)
@@ -179,17 +178,9 @@ def flux_test(
     if result.null_distribution is not None:
         warnings.extend(resample_warnings(n_resamples, "n_resamples"))
     announce(warnings)
-    settings = recorded(
-        modes=modes,
-        bounds=bounds,
-        **options,
-        weights=weights,
-        log_weights=log_weights,
-        independent=independent,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        rng=seed,
-    )
+    settings = recorded(**dict(arguments, rng=seed))
+    if np.isfinite(budget.max_evaluations):  # this number repeats the run
+        settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     result = replace(result, settings=settings, warnings=tuple(dict.fromkeys(warnings)))
     return among_all(result, known.rows, len(read.x))
 

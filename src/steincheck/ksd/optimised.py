@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._validation import RandomSource, announce
+from .._validation import RandomSource, announce, check_fraction
 from ..modes.known import KnownModes, as_modes, search_from_draws
 from ..modes.search import box_search_core, require_mode
 from ..perturbation.maps import Accept
@@ -28,7 +28,6 @@ from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
 from ..stein.quadratic import (
     Inputs,
-    check_fraction,
     choose_bandwidth,
     prepare,
     replicate,
@@ -108,7 +107,7 @@ def ospksd_test(
     """
     arguments = locals()
     jumps = as_jumps(arguments)
-    check_fraction(train_fraction)
+    check_fraction(train_fraction, "train_fraction")
     inputs = prepare(arguments | jumps.settings)
     result = _ospksd_core(inputs, jumps, train_fraction)
     announce(result.warnings)

@@ -10,7 +10,6 @@ import numpy as np
 from jax.tree_util import Partial
 from numpy.typing import ArrayLike
 
-from .._progress import progress_bar
 from .._validation import (
     RandomSource,
     announce,
@@ -21,6 +20,7 @@ from .._validation import (
     integer_seed,
 )
 from .._whitening import standardised
+from .._work import progress_bar
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
 from ..result.modes import SearchEnd

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._series import index_in_chain
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
 from .._whitening import average_root, whitened, whitened_scores
 from ..adapters.parameters import ParameterScale, parameter_scales
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
+from ..draws.record import index_in_chain
 from ..modes.known import known_modes
 from ..modes.search import as_box
 from ..result import Modes, MomentResult, among_all, cannot_tell
@@ -114,6 +114,7 @@ def moment_test(
     >>> first.kind, first.parameters, round(first.t, 1)
     ('scale', ('sigma',), -13.7)
     """
+    arguments = locals()
     require_target(target)
     box = as_box(bounds, target.dim, modes)
     as_count(n_resamples, "n_resamples")
@@ -130,30 +131,21 @@ def moment_test(
         *([few_draws(len(sample.x), MIN_MOMENT_DRAWS)] if len(sample.x) < MIN_MOMENT_DRAWS else []),
         *resample_warnings(n_resamples, "n_resamples"),
     ]
-    known, rows, mode_warnings = known_modes(modes, target, sample, box, rng=search)
-    part = sample.rows(rows)._replace(scores=score_at(target, sample.x[rows]))
+    known = known_modes(modes, target, sample, box, rng=search)
+    part = sample.rows(known.rows)._replace(scores=score_at(target, sample.x[known.rows]))
     result = moment_core(
         part,
-        known,
+        known.modes,
         user_parameters(target),
-        blocks=blocks_of_chains(part, known),
+        blocks=blocks_of_chains(part, known.modes),
         log_density=target.log_density,
         n_resamples=n_resamples,
         rng=resample,
     )
-    said = tuple(dict.fromkeys([*warnings, *mode_warnings, *result.warnings]))
+    said = tuple(dict.fromkeys([*warnings, *known.warnings, *result.warnings]))
     announce(said)
-    settings = recorded(
-        weights=weights,
-        log_weights=log_weights,
-        modes=modes,
-        bounds=bounds,
-        n_resamples=n_resamples,
-        check_score=check_score,
-        independent=independent,
-        rng=seed,
-    )
-    return among_all(replace(result, settings=settings, warnings=said), rows, len(sample.x))
+    settings = recorded(**dict(arguments, rng=seed))
+    return among_all(replace(result, settings=settings, warnings=said), known.rows, len(sample.x))
 
 
 def user_parameters(target: Target) -> list[ParameterScale]:

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from .._series import index_in_chain
 from ..adapters.parameters import ParameterScale
+from ..draws.record import index_in_chain
 from ..result import FeatureKind, Modes, MomentFeature
 from ..stein.quadratic import laplace_responsibilities
 

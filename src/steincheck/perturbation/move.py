@@ -165,8 +165,7 @@ class Jumps(NamedTuple):
     accept: Accept
     modes: Any = None
     box: np.ndarray | None = None
-    max_evaluations: int | None = None
-    max_seconds: float | None = None
+    limits: Budget = Budget()
     made: Perturbation | None = None
 
     @property
@@ -205,8 +204,7 @@ def _origin_matters(maps: JumpMaps, theta: np.ndarray) -> bool:
 def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jumps:
     """Validate the arguments that all perturbed tests take; by default theta is `default`."""
     require_target(arguments["target"])
-    limits = arguments["max_evaluations"], arguments["max_seconds"]
-    as_budget(*limits)
+    limits = as_budget(arguments["max_evaluations"], arguments["max_seconds"])
     given = {name: arguments[name] for name in ("modes", "bounds", "theta", "n_steps", "accept")}
     modes, bounds, theta, n_steps, accept = given.values()
     box = as_box(bounds, arguments["target"].dim, modes)
@@ -214,9 +212,8 @@ def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jum
     n_steps = _check_steps(N_STEPS if n_steps is None else n_steps, accept)
     made = arguments["perturbation"]
     if made is None:
-        return Jumps(
-            as_positive(default if theta is None else theta, "theta"), n_steps, accept, modes, box, *limits
-        )
+        scales = as_positive(default if theta is None else theta, "theta")
+        return Jumps(scales, n_steps, accept, modes, box, limits)
     if not isinstance(made, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(made).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
@@ -276,7 +273,7 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
 def budget_of_test(inputs: Inputs, jumps: Jumps) -> Budget:
     """The evaluations that the limits of a test leave after those of its draws."""
     x = inputs.sample.x
-    budget = affordable_budget(inputs.target, x, jumps.max_evaluations, jumps.max_seconds)
+    budget = affordable_budget(inputs.target, x, jumps.limits)
     budget.made += len(x)
     return budget
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from .._validation import check_level
+from .._validation import check_fraction
 from ..wording import results as words
 from .modes import DisplacementTable, Modes, ModeTable
 from .record import Record
@@ -127,7 +127,7 @@ class GofResult(Record):
     def _level(self, alpha: float | None) -> float:
         """The level asked for, or the default one."""
         level = 0.05 if alpha is None else alpha
-        check_level(level)
+        check_fraction(level, "alpha")
         return level
 
     @property
@@ -470,7 +470,7 @@ class MomentResult(GofResult):
 
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:
         """Features whose adjusted p-value is at most `alpha`, the largest |t| first."""
-        check_level(alpha)
+        check_fraction(alpha, "alpha")
         return tuple(feature for feature in self.features if feature.pvalue <= alpha)
 
 

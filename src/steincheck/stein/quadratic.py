@@ -9,21 +9,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._series import index_in_chain
 from .._validation import (
     as_count,
     as_numbers,
     asymmetries,
     check_switch,
-    is_number,
     recorded,
     resample_warnings,
     seeded,
-    shown,
 )
 from .._whitening import Gaussians, average_root, standardised, whitened
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample, stuck_chains
+from ..draws.record import index_in_chain
 from ..result import Modes, Result, among_all
 from ..target import Target, require_target, score_warnings, support_warnings
 from .bootstrap import Bootstrap, Resampling, check_bootstrap, multinomial, resampling, signs_of_chains
@@ -107,10 +105,10 @@ def prepare(arguments: Mapping[str, Any], *, aggregated: bool = False) -> Inputs
         *resample_warnings(options.n_resamples, "n_resamples"),
         *score_warnings(target, sample.x, check=options.check_score),
     )
-    settings = {name: value for name, value in arguments.items() if name not in ("draws", "target")}
+    settings = recorded(**dict(arguments, rng=seed))
     if settings.get("perturbation", True) is None:
         del settings["perturbation"]
-    return Inputs(sample, target, options, whiten, streams, recorded(**settings | {"rng": seed}), warnings)
+    return Inputs(sample, target, options, whiten, streams, settings, warnings)
 
 
 def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
@@ -131,12 +129,6 @@ def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
         raise ValueError(
             f"`precondition` must be positive definite, its smallest eigenvalue is {smallest:.3g}"
         ) from None
-
-
-def check_fraction(train_fraction: Any) -> None:
-    """Raise unless a part of the draws may be trained with, and a part is left to test."""
-    if not is_number(train_fraction) or not 0 < train_fraction < 1:
-        raise ValueError(f"`train_fraction` must lie strictly between 0 and 1, got {shown(train_fraction)}")
 
 
 def split_rows(

@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._progress import ticking
-from .._sharing import n_workers, share_out
+from .._work import n_workers, share_out, ticking
 from .kernels import Kernel, stein_kernel_of_columns, with_bandwidth, without_bandwidth
 
 SMALL_TILE = 256  # rows and columns

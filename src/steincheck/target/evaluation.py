@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._sharing import can_be_sent, n_workers, share_out
 from .._validation import as_count, as_host, as_numbers, as_one_positive, listed_rows
+from .._work import can_be_sent, n_workers, share_out
 from .record import Batch, Target, in_chunks, values_and_scores
 
 MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite difference
@@ -220,19 +220,15 @@ def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
     return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
 
 
-def affordable_budget(
-    target: Target, x: np.ndarray, max_evaluations: int | None, max_seconds: float | None
-) -> Budget:
+def affordable_budget(target: Target, x: np.ndarray, limits: Budget) -> Budget:
     """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
 
     Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
     """
-    limit = as_budget(max_evaluations, max_seconds).max_evaluations
+    limit, max_seconds = limits.max_evaluations, limits.max_seconds
     if limit < len(x):
-        raise ValueError(
-            f"`max_evaluations` must be at least the number of draws, {len(x)}, got {max_evaluations}"
-        )
-    if max_seconds is None:
+        raise ValueError(f"`max_evaluations` must be at least the number of draws, {len(x)}, got {limit}")
+    if np.isinf(max_seconds):
         return Budget(limit)
     seconds = np.inf
     for size in (8, 8, 32, 32, 256, 256)[: 4 if limit <= 10_000 else 6]:  # a first call may compile

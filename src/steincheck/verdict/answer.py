@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._validation import (
     RandomSource,
     as_one_positive,
-    check_level,
+    check_fraction,
     check_switch,
     integer_seed,
     listed,
@@ -120,7 +120,7 @@ def check(
     >>> sc.check(left, target, rng=0).fits
     False
     """
-    check_level(alpha)
+    check_fraction(alpha, "alpha")
     require_target(target)
     if tolerance is not None:
         as_one_positive(tolerance, "tolerance")

@@ -23,7 +23,7 @@ from ..modes.known import (
 from ..modes.search import location_and_scale
 from ..result import Modes, StepEvaluations
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget, affordable_budget, counting_target
+from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..wording import verdict as words
 from ..wording.draws import discontinuity_remedy, discontinuity_text, draws_context, order_reasons
 from ..wording.numbers import mode_descriptions
@@ -84,7 +84,8 @@ def read_case(
     log_q = settings["log_q"]
     if log_q is not None:
         log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
-    budget = affordable_budget(target, read.values, settings["max_evaluations"], settings["max_seconds"])
+    limits = as_budget(settings["max_evaluations"], settings["max_seconds"])
+    budget = affordable_budget(target, read.values, limits)
     counted = counting_target(target, budget)
     sample = evaluate_sample(read, counted, independent=settings["independent"], known=log_density)
     warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=settings["check_score"])]
