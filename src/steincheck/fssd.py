@@ -205,8 +205,7 @@ def _flip_signs(
     else:
         blocks = cut_blocks(autocorrelation_time(tau @ mean, sample.chain), sample.chain)
         block = blocks.label
-    order = np.argsort(block, kind="stable")
-    sums = block_sums(tau[order], block[order])
+    sums = block_sums(tau, block)
     sizes = np.bincount(block, sample.weight)
     scale = n / (float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)

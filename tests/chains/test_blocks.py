@@ -48,7 +48,7 @@ def test_the_autocorrelation_time_of_long_chains_does_not_grow_with_their_length
     """Beyond 4000 evenly spaced draws it was at least their spacing: 15 for these of 60,000 draws."""
     x, chain = labelled_chains(np.random.default_rng(0), chains, length, 1, 7 / 9)
     bandwidths = collection(x, "reference", evenly=True)[::3]  # as in `check`
-    tau = chain_blocks(chain, [(x[None], -x[None])], IMQ(), bandwidths).autocorrelation_time
+    tau = chain_blocks(chain, [(x[None], -x[None])], IMQ(), bandwidths).record.autocorrelation_time
     assert 0.6 * 8 < tau < 1.5 * 8
 
 
@@ -69,10 +69,10 @@ def test_blocks(lengths, tau, parts):
     chain = np.repeat(np.arange(len(lengths)), lengths)
     blocks = cut_blocks(tau, chain)
     assert blocks.enough
-    assert blocks.n_blocks == sum(parts)
-    assert blocks.effective_sample_size == pytest.approx(sum(lengths) / tau)
+    assert blocks.record.n_blocks == sum(parts)
+    assert blocks.record.effective_sample_size == pytest.approx(sum(lengths) / tau)
     pairs, sizes = np.unique(np.stack([chain, blocks.label]), axis=1, return_counts=True)
-    assert pairs[1].tolist() == list(range(blocks.n_blocks))  # no block has draws of two chains
+    assert pairs[1].tolist() == list(range(blocks.record.n_blocks))  # no block has draws of two chains
     assert np.bincount(pairs[0]).tolist() == parts
     assert all(np.ptp(sizes[pairs[0] == k]) <= 1 for k in range(len(parts)))
 
@@ -90,7 +90,7 @@ def test_too_few_blocks_say_how_much_longer():
 def test_many_chains_are_blocks_or_groups_of_chains():
     chain = np.repeat(np.arange(250), 4)
     blocks = cut_blocks(3.0, chain)
-    assert blocks.n_blocks == 100
+    assert blocks.record.n_blocks == 100
     assert all(len(np.unique(blocks.label[chain == k])) == 1 for k in range(250))
 
 

@@ -233,7 +233,7 @@ def test_the_slowest_coordinate_sets_the_length_of_blocks():
     chain = np.repeat(np.arange(4), 1000)
     mixed = np.concatenate([fast, slow], axis=1)
     sample = sample_of(mixed, chain=chain)
-    assert blocks_of_chains(sample, known).autocorrelation_time > 10
+    assert blocks_of_chains(sample, known).record.autocorrelation_time > 10
     assert blocks_of_chains(sample._replace(chain=None), known) is None
 
 

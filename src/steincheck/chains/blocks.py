@@ -107,24 +107,18 @@ class Blocks:
     Attributes
     ----------
     label : array (n,)
-        The block of each draw, 0, 1, ... in order.
-    n_blocks : int
-        Number of blocks.
-    autocorrelation_time : float
-        Of the statistic's contributions.
+        The block of each draw, 0, 1, ...
+    record : ChainBlocks
+        What a result says of them.
     times_longer : float
         How many times longer the chains must be for a test; 1 if they are long enough.
-    n_chains : int
-        Number of chains.
     stuck : bool
         Whether a chain is stuck, which longer chains do not cure.
     """
 
     label: np.ndarray
-    n_blocks: int
-    autocorrelation_time: float
+    record: ChainBlocks
     times_longer: float
-    n_chains: int
     stuck: bool = False
 
     @property
@@ -133,25 +127,12 @@ class Blocks:
         return self.times_longer <= 1
 
     @property
-    def effective_sample_size(self) -> float:
-        """Effective sample size of these draws."""
-        return len(self.label) / self.autocorrelation_time
-
-    @property
-    def record(self) -> ChainBlocks:
-        """What a result says of them."""
-        return ChainBlocks(
-            self.n_chains, self.n_blocks, self.autocorrelation_time, self.effective_sample_size
-        )
-
-    @property
     def remedy(self) -> str:
         """What to do if there are too few blocks; empty if there are enough."""
         if self.enough:
             return ""
-        return wording.too_few_blocks(
-            len(self.label), self.n_chains, self.autocorrelation_time, self.times_longer, stuck=self.stuck
-        )
+        n_chains, tau = self.record.n_chains, self.record.autocorrelation_time
+        return wording.too_few_blocks(len(self.label), n_chains, tau, self.times_longer, stuck=self.stuck)
 
 
 def cut_blocks(
@@ -182,7 +163,7 @@ def cut_blocks(
     Examples
     --------
     >>> blocks = cut_blocks(3.0, np.repeat([0, 1, 2, 3], 250))
-    >>> blocks.n_blocks, blocks.enough
+    >>> blocks.record.n_blocks, blocks.enough
     (20, True)
     >>> cut_blocks(30.0, np.repeat([0, 1, 2, 3], 250)).remedy  # doctest: +ELLIPSIS
     'the effective sample size of the 1000 draws is about 33 ... run the chains about 1.2 times as long'
@@ -191,16 +172,14 @@ def cut_blocks(
     n_chains = len(lengths)
     if n_chains > max_blocks:
         count = min(n_chains, 100)  # a hundred signs are as good as more, see block_study
-        return Blocks(chain * count // n_chains, count, float(tau), 1.0, n_chains)
-    parts = _parts(lengths, cut_every * tau, max_blocks)
-    label = np.concatenate(
-        [
-            first + np.arange(length) * part // length
-            for first, length, part in zip(np.cumsum(parts) - parts, lengths, parts, strict=True)
-        ]
-    )
-    longer = _times_longer(lengths, cut_every * tau, max_blocks, min_blocks)
-    return Blocks(label, int(parts.sum()), float(tau), longer, n_chains)
+        label, longer = chain * count // n_chains, 1.0
+    else:
+        parts = _parts(lengths, cut_every * tau, max_blocks)
+        first = np.cumsum(parts) - parts
+        label = first[chain] + index_in_chain(chain) * parts[chain] // lengths[chain]
+        longer = _times_longer(lengths, cut_every * tau, max_blocks, min_blocks)
+    record = ChainBlocks(n_chains, int(label[-1]) + 1, float(tau), len(chain) / float(tau))
+    return Blocks(label, record, longer)
 
 
 def _parts(lengths: np.ndarray, between_cuts: float, max_blocks: int) -> np.ndarray:
@@ -257,15 +236,16 @@ def block_signs(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def block_sums(values: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Sums of ``values`` (n, ...) over the blocks of ``label`` (n,), which are in order: (blocks, ...).
+    """Sums of ``values`` (n, ...) over the blocks of ``label`` (n,), 0, 1, ... in any order: (blocks, ...).
 
     Examples
     --------
-    >>> block_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]))
-    array([3., 3.])
+    >>> block_sums(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]))
+    array([2., 4.])
     """
-    starts = np.flatnonzero(np.diff(label, prepend=-1))
-    return np.add.reduceat(values, starts, axis=0)
+    order = np.argsort(label, kind="stable")
+    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    return np.add.reduceat(values[order], starts, axis=0)
 
 
 def block_standard_error(sums: np.ndarray) -> np.ndarray:
@@ -351,11 +331,11 @@ def agreement(
     sums = block_sums(white, blocks.label) / np.sqrt(np.bincount(blocks.label))[:, None]
     owner = chain[np.flatnonzero(np.diff(blocks.label, prepend=-1))]
     first = np.diff(owner, prepend=-1) > 0
-    if blocks.n_chains == 1:
+    if blocks.record.n_chains == 1:
         first[:2] = True  # one block of 20 would have no p-value below .05
-        owner = np.arange(blocks.n_blocks) * 4 // blocks.n_blocks  # quarters
+        owner = np.arange(len(owner)) * 4 // len(owner)  # quarters
     groups = owner == np.unique(owner)[:, None]
-    enough = blocks.enough and blocks.n_blocks >= 1.5 * len(groups)
+    enough = blocks.enough and len(owner) >= 1.5 * len(groups)
     reason = blocks.remedy or "there are too few blocks per chain to compare"
     ranks = np.full((2, 1), np.nan)
     if enough:

@@ -121,14 +121,16 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool, known: An
         dependence = find_dependence(x, log_p)
     if dependence is not None:
         chain = np.zeros(len(x), dtype=int)
-    order = OrderFacts(dependence)
-    group = None
     if chain is not None:
-        order = OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain))
+        group, order = None, OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain))
     else:
-        group = groups_of_copies(x) if read.group is None else read.group
-    warnings = (*read.warnings, *_order_warnings(order, target.coordinate_names), *_copies(x, group, read))
-    return Sample(x, log_p, chain, weight=read.weight, group=group, order=order, warnings=warnings)
+        group, order = groups_of_copies(x) if read.group is None else read.group, OrderFacts()
+    warnings = [*read.warnings, *_order_warnings(order, target.coordinate_names)]
+    if group is not None and read.group is None:  # independent draws of a density are never identical
+        count = np.bincount(group)
+        most = int(np.argmax(count))
+        warnings.append(wording.copies(len(x) - len(count), len(x), x[group == most][0], int(count[most])))
+    return Sample(x, log_p, chain, weight=read.weight, group=group, order=order, warnings=tuple(warnings))
 
 
 def groups_of_copies(x: np.ndarray) -> np.ndarray | None:
@@ -143,15 +145,6 @@ def groups_of_copies(x: np.ndarray) -> np.ndarray | None:
         return None
     points, group = np.unique(x, axis=0, return_inverse=True)
     return None if len(points) == len(x) else group.ravel()
-
-
-def _copies(x: np.ndarray, group: np.ndarray | None, read: Draws) -> list[str]:
-    """A warning of identical rows, which independent draws of a density never have."""
-    if group is None or read.group is not None:
-        return []
-    count = np.bincount(group)
-    most = int(np.argmax(count))
-    return [wording.copies(len(x) - len(count), len(x), x[group == most][0], int(count[most]))]
 
 
 def values_per_draw(values: Any, draws: Draws, name: str) -> np.ndarray:

@@ -252,8 +252,8 @@ def compare_in_blocks(
         return result._replace(reason="few groups" if summary is None else _rare_changes(summary))
     net[compared] = flow.sum(axis=0) / found.weight.sum()
     centred = flow - flow.mean(axis=0)
-    error = block_standard_error(sums_over_blocks(centred, blocks)) / found.weight.sum()
-    single = 2 * special.stdtr(blocks.n_blocks - 1, -np.abs(net[compared]) / error.clip(1e-300))
+    error = block_standard_error(block_sums(centred, blocks.label)) / found.weight.sum()
+    single = 2 * special.stdtr(blocks.record.n_blocks - 1, -np.abs(net[compared]) / error.clip(1e-300))
     pvalues[compared] = adjusted_for_number(single)
     if summary is not None:
         result = result._replace(chains=replace(summary, **vars(blocks.record)))
@@ -356,18 +356,12 @@ def cut_sample(sample: Sample, *parts: np.ndarray, rarer: float = 1.0) -> Blocks
     return replace(blocks, label=blocks.label[np.argsort(order, kind="stable")])
 
 
-def sums_over_blocks(values: np.ndarray, blocks: Blocks) -> np.ndarray:
-    """Sums (q, k) of values (n, k) over the blocks, which need not be in order."""
-    order = np.argsort(blocks.label, kind="stable")
-    return block_sums(values[order], blocks.label[order])
-
-
 def sign_flips(
     features: np.ndarray, blocks: Blocks, found: Directions, n_resamples: int, rng: np.random.Generator
 ) -> FlowComparison:
     """|sum f|^2 ranked among its values with a random sign per block."""
-    sums = sums_over_blocks(features, blocks)
-    signs = block_signs(blocks.n_blocks, n_resamples, rng)
+    sums = block_sums(features, blocks.label)
+    signs = block_signs(blocks.record.n_blocks, n_resamples, rng)
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
 
@@ -406,7 +400,7 @@ def compare_steps(
     if k and blocks.enough:
         whole = Directions(np.empty((0, k)), np.empty(0), k, 0)
         comparison = sign_flips(features, blocks, whole, n_resamples, rng)
-    return StepComparison(comparison, mean, block_standard_error(sums_over_blocks(net - mean, blocks)) / n)
+    return StepComparison(comparison, mean, block_standard_error(block_sums(net - mean, blocks.label)) / n)
 
 
 def hotelling(flow: np.ndarray) -> FlowComparison:

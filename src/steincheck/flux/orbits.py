@@ -218,8 +218,7 @@ def influence_covariance(influence: np.ndarray, sample: Sample) -> Uncertainty:
         label = cut_blocks(float(np.max(autocorrelation_time(influence, sample.chain))), sample.chain).label
     if label is None:
         return Uncertainty(influence.T @ influence / n**2, float(special.ndtri(0.975)))
-    order = np.argsort(label, kind="stable")
-    sums = block_sums(influence[order], label[order])
+    sums = block_sums(influence, label)
     q = len(sums)
     if q < 2:
         return Uncertainty(np.full((n_modes, n_modes), np.inf), 1.0)

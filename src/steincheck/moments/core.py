@@ -178,7 +178,7 @@ def moment_core(
         chains=None if blocks is None else blocks.record,
         features=(),
         modes=modes,
-        n_blocks=0 if blocks is None else blocks.n_blocks,
+        n_blocks=0 if blocks is None else blocks.record.n_blocks,
         pairs_left_out=0,
     )
     if blocks is not None and not blocks.enough:
@@ -278,6 +278,6 @@ def moment_blocks(blocks: Blocks, features: np.ndarray, chain: np.ndarray) -> Bl
     kernel sees all of them at once. Halves of a block of 6 autocorrelation times share a twelfth of its
     variance (rows of chain_study).
     """
-    tau = max(blocks.autocorrelation_time, float(np.max(autocorrelation_time(features, chain))))
+    tau = max(blocks.record.autocorrelation_time, float(np.max(autocorrelation_time(features, chain))))
     cut = cut_blocks(tau, chain, max_blocks=50, min_blocks=MIN_RESAMPLED_BLOCKS, cut_every=6)
     return replace(cut, stuck=blocks.stuck)
