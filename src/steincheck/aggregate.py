@@ -47,6 +47,7 @@ from .typing import BoundsLike, DrawsLike, ModesLike
 from .wording.results import other_units
 
 Collection = Literal["reference", "paper", "medians"]
+SIZES: dict[str, int] = {"reference": 10, "paper": 11, "medians": 2}  # bandwidths in a collection
 
 
 class Aggregation(NamedTuple):
@@ -323,7 +324,7 @@ def collection(
         step = max(1, len(x) // 500) if evenly else 1
         farthest = pdist(x[::step][:500]).max(initial=2.0)
         return (farthest ** (np.arange(10) / 9) / x.shape[1]) ** 2
-    return median_squared_distance(x, rng) * 4.0 ** np.arange(11 if bandwidths == "paper" else 2)
+    return median_squared_distance(x, rng) * 4.0 ** np.arange(SIZES[bandwidths])
 
 
 def _as_aggregation(
@@ -332,15 +333,13 @@ def _as_aggregation(
     """The user's options; weights are those of two statistics per bandwidth if `perturbed`."""
     check_fraction(alpha, "alpha")
     as_count(n_level_resamples, "n_level_resamples")
-    chosen: np.ndarray | Collection = "medians" if perturbed else "reference"
-    count = 2 if perturbed else 10
-    if isinstance(bandwidths, str):
-        if bandwidths != "paper":
-            raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
-        chosen, count = "paper", 11
-    elif bandwidths is not None:
-        chosen = as_positive(bandwidths, "bandwidths")
-        count = len(chosen)
+    if bandwidths is None:
+        bandwidths = "medians" if perturbed else "reference"
+    elif not isinstance(bandwidths, str):
+        bandwidths = as_positive(bandwidths, "bandwidths")
+    elif bandwidths != "paper":
+        raise ValueError(f"`bandwidths` must be an array, None or 'paper', got {bandwidths!r}")
+    count = SIZES[bandwidths] if isinstance(bandwidths, str) else len(bandwidths)
     shares = np.repeat([0.25, 0.75] if perturbed else [1.0], count) / count
     if weights is not None:
         values = as_positive(weights, "bandwidth_weights")
@@ -348,4 +347,4 @@ def _as_aggregation(
         if abs(values.sum() - 1) > 1e-8:
             raise ValueError(f"`bandwidth_weights` must have sum 1, got {values.tolist()}")
         shares = values
-    return Aggregation(chosen, shares, n_level_resamples, alpha)
+    return Aggregation(bandwidths, shares, n_level_resamples, alpha)
