@@ -10,7 +10,7 @@ import pytest
 from harness import ar1_chains, normal_log_density, quiet_check, standard_normal
 
 import steincheck as sc
-from steincheck.verdict import examine
+from steincheck.verdict import steps
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "verdict.schema.json").read_text())
 SCALES = np.array([1e-3, 1.0, 1e3])
@@ -121,7 +121,7 @@ def test_a_level_out_of_reach_is_said(scaled):
 
 
 def test_many_draws_are_thinned_for_the_kernel_test_only(two_modes, monkeypatch):
-    monkeypatch.setattr(examine, "MAX_KERNEL_DRAWS", 300)
+    monkeypatch.setattr(steps, "MAX_KERNEL_DRAWS", 300)
     verdict = sc.check(two_modes.sample(700, 3), two_modes, modes=BOTH, rng=0)
     assert verdict.tests["kernel"].n_tested == 234
     np.testing.assert_array_equal(verdict.tests["kernel"].tested_rows, np.arange(0, 700, 3))

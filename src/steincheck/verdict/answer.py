@@ -25,9 +25,8 @@ from ..target import Target, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.page import ANSWERS
 from ..wording.verdict import mean_text, sd_text, share_text
-from .case import end_step, find_known_modes, read_case, step_evaluations
-from .examine import measure, run_tests, with_shares
-from .findings import Evidence, as_verdict
+from .findings import as_verdict, weigh
+from .steps import end_step, find_known_modes, measure, read_case, run_tests, step_evaluations
 
 
 @np.errstate(under="ignore")  # whatever the user has set
@@ -153,10 +152,9 @@ def check(
     tested = run_tests(case, known, alpha, streams[1])
     made.append(end_step("tests", budget, progress))
     measured = measure(case, known, tested, streams[2])
-    tested = with_shares(tested, measured.accuracy)
     made.append(end_step("accuracy", budget, progress))
     steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
-    return as_verdict(Evidence(case, known, tested, measured, tolerance), settings, steps)
+    return as_verdict(weigh(case, known, tested, measured, tolerance), settings, steps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

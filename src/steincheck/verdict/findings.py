@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from .._version import __version__
+from ..chains.blocks import autocorrelation_time
 from ..flux import importance_weights
 from ..flux.anchors import mode_anchors
 from ..flux.orbits import time_within_modes
@@ -26,109 +28,68 @@ from ..target import to_constrained
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
 from ..wording.results import describe_feature, weight_reason_and_remedy
-from ..wording.verdict import Remark, remark
-from .case import MIN_DRAWS, USUAL_TOLERANCE, Case, CaseModes
-from .examine import Measured, Tested
+from ..wording.verdict import Remark, RemarkKind, remark
+from .steps import MIN_DRAWS, USUAL_TOLERANCE, Case, CaseModes, Measured, Tested
 
 
 class Evidence(NamedTuple):
-    """What the steps of `check` found."""
+    """What the steps of `check` found, and what it says of shares and errors."""
 
     case: Case
     known: CaseModes
     tested: Tested
     measured: Measured
     tolerance: float | None
+    allowed_error: float  #: the tolerance, or the usual one
+    stuck: bool  #: whether chains change mode too rarely for a test of the mode weights
+    wrong_shares: np.ndarray  #: (M,) which modes have a share that is off by more than the allowed error
+    share_answer: bool | None  #: whether all shares are within the allowed error; True with one mode
+    error_answer: bool | None  #: whether all errors are within the tolerance; None without one
 
-    @property
-    def allowed_error(self) -> float:
-        """The tolerance, or the usual one."""
-        return USUAL_TOLERANCE if self.tolerance is None else self.tolerance
 
-    @property
-    def stuck(self) -> bool:
-        """Whether chains change mode too rarely for a test of the mode weights."""
-        weights = self.tested.weights
-        return weights is not None and weights.chains is not None and bool(np.isnan(weights.pvalue))
-
-    @property
-    def wrong_shares(self) -> np.ndarray:
-        """Which modes have a share in the draws that is off by more than the allowed error."""
-        table = self.tested.mode_table
-        if table is None:
-            return np.empty(0, dtype=bool)
-        wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)  # all intervals hold jointly
+def weigh(
+    case: Case, known: CaseModes, tested: Tested, measured: Measured, tolerance: float | None
+) -> Evidence:
+    """Compare shares and errors with the tolerance; what is outside is so for all modes jointly."""
+    allowed = USUAL_TOLERANCE if tolerance is None else tolerance
+    flux, table = tested.weights, measured.mode_table
+    stuck = flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
+    wrong = np.empty(0, dtype=bool)
+    shares = True if len(known.modes) == 1 else None
+    if table is not None:
+        wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)
         error = table.error[:, None]
         low, high = (error + wider * (table.error_interval - error)).T
-        return (low > self.allowed_error) | (high < -self.allowed_error)
-
-    @property
-    def share_answer(self) -> bool | None:
-        """Whether all shares are within the allowed error; True with one mode."""
-        table = self.tested.mode_table
-        if table is None:
-            return True if len(self.known.modes) == 1 else None
-        within = np.abs(table.error_interval) <= self.allowed_error
-        return False if self.wrong_shares.any() else True if within.all() else None
-
-    @property
-    def error_answer(self) -> bool | None:
-        """Whether all errors are within the tolerance, if there is one."""
-        if self.tolerance is None or self.measured.accuracy is None or not self.case.valid:
-            return None
-        answers = (self.measured.accuracy.answer(self.tolerance), self.share_answer)
-        return False if False in answers else True if all(answers) else None
-
-    @property
-    def reasons(self) -> list[Remark]:
-        """Why a non-rejection is inconclusive, beside what the steps say."""
-        found = []
-        n = self.case.sample.effective_size
-        more = "take more draws" if self.case.sample.chain is None else "run the chains longer"
-        if n < MIN_DRAWS:
-            found.append(remark("few draws", n=n, least=MIN_DRAWS, more=more))
-        weights = self.tested.weights
-        harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
-        if self.case.sample.weight is not None and self.share_answer:
-            harmless.append("stuck chains")  # weights have set the shares: they are a fact
-        if weights is not None and weights.inconclusive_reason not in harmless:
-            found.append(Remark("reason", *weight_reason_and_remedy(weights)))
-        alpha = self.tested.alpha
-        for result in self.tested.tests.values():
-            floor = len(self.tested.tests) * result.pvalue_floor
-            if floor > alpha:
-                found.append(remark("level", test=result.test, alpha=alpha, floor=floor))
-        if self.tolerance is not None and self.error_answer is None:
-            found.append(remark("tolerance", tolerance=self.tolerance, more=more))
-        return found
-
-    def answer(self, *, certain: bool) -> bool | None:
-        """Whether the draws fit: by the tests and facts, or by the errors if there is a tolerance."""
-        if self.tolerance is not None:
-            return self.error_answer
-        wrong_by_fact = self.stuck and self.share_answer is False
-        if self.tested.rejected or len(self.tested.improbable_rows) or wrong_by_fact:
-            return False
-        return True if certain else None
+        wrong = (low > allowed) | (high < -allowed)
+        within = np.abs(table.error_interval) <= allowed
+        shares = False if wrong.any() else True if within.all() else None
+    errors = None
+    if tolerance is not None and measured.accuracy is not None and case.valid:
+        answers = (measured.accuracy.answer(tolerance), shares)
+        errors = False if False in answers else True if all(answers) else None
+    return Evidence(case, known, tested, measured, tolerance, allowed, stuck, wrong, shares, errors)
 
 
 def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEvaluations, ...]) -> Verdict:
     """The answer, and everything that is known about it in words."""
-    case, known, tested, measured, _ = evidence
+    case, known, tested, measured, tolerance, *_ = evidence
     texts = _texts(evidence, settings["max_evaluations"], steps)
-    reasons = texts.get("reason", {})
-    fits = evidence.answer(certain=not reasons)
+    reasons = texts["reason"]
+    wrong_by_fact = len(tested.improbable_rows) or (evidence.stuck and evidence.share_answer is False)
+    fits = False if tested.rejected or wrong_by_fact else None if reasons else True
+    if tolerance is not None:
+        fits = evidence.error_answer
     findings = all_findings(evidence) if fits is False else ()
-    detail = findings[0].text if findings else ""
-    if fits:
-        detail = words.accuracy_sentence(measured.parameters, evidence.allowed_error)
     mode = _mode_of_every_draw(evidence)
     weights = _importance_weights(evidence, mode)
+    tests = dict(tested.tests)
+    if tested.weights is not None:
+        tests["weights"] = replace(tested.weights, mode_table=measured.mode_table)
     advice = [words.ADVICE[name] for name in _advice(evidence, findings, weights)]
     return Verdict(
         fits=fits,
-        sentence=words.headline(fits, tested, evidence.tolerance, detail, tuple(reasons)),
-        tests=tested.tests,
+        sentence=words.headline(fits, evidence, findings, tuple(reasons)),
+        tests=tests,
         adjusted_pvalues=tested.adjusted_pvalues,
         accuracy=measured.parameters,
         findings=findings,
@@ -140,9 +101,9 @@ def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEv
         mode_of_draw=None if mode is None else _of_all_draws(mode, evidence, -1),
         k_hat=measured.k_hat,
         inconclusive_reasons=tuple(reasons),
-        not_examined=(*texts.get("not examined", ()), *(() if fits is None else reasons)),
-        context=tuple(texts.get("context", ())),
-        warnings=tuple(texts.get("warning", ())),
+        not_examined=(*texts["not examined"], *(() if fits is None else reasons)),
+        context=tuple(texts["context"]),
+        warnings=tuple(texts["warning"]),
         evaluations=steps,
         n=len(case.values),
         effective_sample_size=case.sample.effective_size,
@@ -154,23 +115,38 @@ def as_verdict(evidence: Evidence, settings: dict[str, Any], steps: tuple[StepEv
 
 def _texts(
     evidence: Evidence, limit: int | None, steps: tuple[StepEvaluations, ...]
-) -> dict[str, dict[str, str]]:
+) -> defaultdict[RemarkKind, dict[str, str]]:
     """Per kind of remark its texts, each of them once, with their remedies."""
-    case, known, tested, measured, _ = evidence
-    remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks, *evidence.reasons]
+    case, known, tested, measured, tolerance, *_ = evidence
+    remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks]
+    n = case.sample.effective_size
+    more = "take more draws" if case.sample.chain is None else "run the chains longer"
+    if n < MIN_DRAWS:
+        remarks.append(remark("few draws", n=n, least=MIN_DRAWS, more=more))
+    harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
+    if case.sample.weight is not None and evidence.share_answer:
+        harmless.append("stuck chains")  # weights have set the shares: they are a fact
+    if tested.weights is not None and tested.weights.inconclusive_reason not in harmless:
+        remarks.append(Remark("reason", *weight_reason_and_remedy(tested.weights)))
+    for result in tested.tests.values():
+        floor = len(tested.tests) * result.pvalue_floor
+        if floor > tested.alpha:
+            remarks.append(remark("level", test=result.test, alpha=tested.alpha, floor=floor))
+    if tolerance is not None and evidence.error_answer is None:
+        remarks.append(remark("tolerance", tolerance=tolerance, more=more))
     enough = sum(max(step[1:]) for step in steps)
     if limit is not None and limit < enough:
         remarks.append(remark("limit", limit=limit, enough=enough))
-    texts: dict[str, dict[str, str]] = {}
+    texts: defaultdict[RemarkKind, dict[str, str]] = defaultdict(dict)
     for kind, text, remedy in remarks:
-        texts.setdefault(kind, {})[text] = remedy
+        texts[kind][text] = remedy
     return texts
 
 
 def all_findings(evidence: Evidence) -> tuple[Finding, ...]:
     """What is wrong, in one order; impossible draws are the finding if no test finds anything else."""
     tested = evidence.tested
-    shares = weight_findings(evidence)
+    shares = share_findings(evidence)
     found = shares
     if tested.rejected or evidence.tolerance is not None:
         errors = error_findings(evidence)
@@ -178,7 +154,7 @@ def all_findings(evidence: Evidence) -> tuple[Finding, ...]:
         explained = shares if several else errors  # wrong shares bend the shape, and errors are those of all
         found = [*shares, *errors, *([] if explained else shape_findings(tested, several=several))]
         chains = tested.tests.get("chains")
-        if isinstance(chains, AgreementResult) and tested.rejects("chains"):
+        if isinstance(chains, AgreementResult) and "chains" in tested.rejected:
             text = words.FINDINGS["beginnings" if chains.starts_differ else "chain"]
             text = text.format(chain=chains.odd_chain)
             found.append(Finding(kind="chains", pvalue=tested.adjusted_pvalues["chains"], text=text))
@@ -189,46 +165,41 @@ def all_findings(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def weight_findings(evidence: Evidence) -> list[Finding]:
+def share_findings(evidence: Evidence) -> list[Finding]:
     """Wrong shares: those that the test finds; with a tolerance, or without a test, those that exceed it."""
-    tested, weights = evidence.tested, evidence.tested.weights
-    if weights is None:
+    tested, flux, table = evidence.tested, evidence.tested.weights, evidence.measured.mode_table
+    by_fact = evidence.stuck or evidence.tolerance is not None
+    if flux is None or not (by_fact or "weights" in tested.rejected):
         return []
-    pvalue = tested.adjusted_pvalues["weights"]
-    table = weights.mode_table
-    if evidence.stuck or evidence.tolerance is not None:
-        wrong, pvalue = evidence.wrong_shares, np.nan
-    elif not tested.rejects("weights"):
-        return []
-    elif table is None or weights.mode_pvalues is None:
-        return [flow_finding(weights, evidence.case.target.coordinate_names, pvalue)]
-    else:
-        factor = sum(not result.pvalue < weights.pvalue for result in tested.tests.values())  # Holm's
-        pvalues = factor * weights.mode_pvalues
+    if table is None or flux.mode_pvalues is None:
+        return [] if by_fact else [flow_finding(evidence, flux)]
+    wrong, pvalue = evidence.wrong_shares, np.nan
+    if not by_fact:
+        pvalue = tested.adjusted_pvalues["weights"]
+        factor = sum(not result.pvalue < flux.pvalue for result in tested.tests.values())  # Holm's
+        pvalues = factor * flux.mode_pvalues
         wrong = pvalues <= max(tested.alpha, np.nanmin(pvalues))  # at least the clearest one
         if tested.wrong_shape:  # the test may have rejected for that
             low, high = table.error_interval.T
             wrong &= (low > 0) | (high < 0)
-    if table is None:
-        return []
     places = mode_descriptions(*to_constrained(table.locations, evidence.case.target))
     return [
         Finding(
             kind="missing mode" if table.n_draws[k] == 0 else "mode share",
-            mode=int(k),
+            mode=k,
             estimate=float(table.implied[k]),
             interval=(float(table.implied_interval[k, 0]), float(table.implied_interval[k, 1])),
             pvalue=pvalue,
             text=words.share_text(table, k, places[k]),
         )
-        for k in np.argsort(table.error, kind="stable")
+        for k in np.argsort(table.error, kind="stable").tolist()
         if wrong[k]
     ]
 
 
-def flow_finding(weights: FluxResult, names: tuple[str, ...], pvalue: float) -> Finding:
+def flow_finding(evidence: Evidence, flux: FluxResult) -> Finding:
     """The displacement of a lattice of modes along which the flow is farthest from balance."""
-    lattice = weights.lattice
+    lattice, names = flux.lattice, evidence.case.target.coordinate_names
     assert lattice is not None
     error = np.where(lattice.net_flow_se > 0, lattice.net_flow_se, np.inf)
     k = int(np.argmax(np.abs(lattice.net_flow) / error))
@@ -237,6 +208,7 @@ def flow_finding(weights: FluxResult, names: tuple[str, ...], pvalue: float) -> 
     chosen = {names[j]: step[j] for j in largest if abs(step[j]) > 0.1 * np.abs(step).max()}
     direction = ", ".join(f"{name} {value:+.3g}" for name, value in chosen.items())
     text = words.FINDINGS["flow"].format(direction=direction)
+    pvalue = evidence.tested.adjusted_pvalues["weights"]
     return Finding(kind="flow", parameters=tuple(chosen), pvalue=pvalue, text=text)
 
 
@@ -247,17 +219,29 @@ def error_findings(evidence: Evidence) -> list[Finding]:
     effective number of draws; that of a log sd has h^2 + (kurtosis - 1) / (4 m). Bonferroni's method allows
     for the number of errors. With a tolerance, an interval outside it decides.
     """
-    case, items = evidence.case, evidence.measured.parameters
+    items, tolerance = evidence.measured.parameters, evidence.tolerance
     errors = np.array([(item.mean_error, item.sd_error) for item in items])
     ends = np.array([item.error_intervals() for item in items])
-    if evidence.tolerance is None:
-        pvalues = _error_pvalues(case, items, errors)
+    if tolerance is None:
+        pvalues = _error_pvalues(evidence.case, items, errors)
         wrong = pvalues <= evidence.tested.alpha
     else:
         pvalues = np.full(errors.shape, np.nan)
-        wrong = (ends[..., 0] > evidence.tolerance) | (ends[..., 1] < -evidence.tolerance)
-    found = sorted(np.argwhere(wrong).tolist(), key=lambda at: -abs(errors[at[0], at[1]]))
-    return [_error_finding(items[k], j == 1, ends[k, j], pvalues[k, j]) for k, j in found]
+        wrong = (ends[..., 0] > tolerance) | (ends[..., 1] < -tolerance)
+    found = []
+    for k, j in sorted(np.argwhere(wrong).tolist(), key=lambda at: -abs(errors[at[0], at[1]])):
+        item, numbers = items[k], np.array([errors[k, j], *ends[k, j]])
+        estimate, low, high = (np.exp(numbers) if j else numbers).tolist()
+        finding = Finding(
+            kind="sd" if j else "mean",
+            parameters=(item.parameter,),
+            estimate=estimate,
+            interval=(low, high),
+            pvalue=pvalues[k, j],
+            text=words.sd_text(item) if j else words.mean_text(item),
+        )
+        found.append(finding)
+    return found
 
 
 def _error_pvalues(case: Case, items: tuple[ParameterAccuracy, ...], errors: np.ndarray) -> np.ndarray:
@@ -266,27 +250,19 @@ def _error_pvalues(case: Case, items: tuple[ParameterAccuracy, ...], errors: np.
     mean, sd = np.array([(item.draws_mean, item.draws_sd) for item in items]).T
     z = (case.values - mean) / np.where(sd > 0, sd, np.nan)
     kurtosis = np.average(z**4, axis=0, weights=case.sample.weight)
-    m = case.effective_sizes
+    m = np.full(len(items), case.sample.effective_size)
+    if case.sample.chain is not None:
+        m = m / np.maximum(autocorrelation_time(case.values, case.sample.chain), 1.0)
     of_draws = np.stack([1 / m, np.maximum(kurtosis - 1, 1.0) / (4 * m)], axis=1)
     variance = (np.array(halves) / stats.norm.ppf(0.975)) ** 2 + of_draws
     return np.sum(~np.isnan(errors)) * 2 * stats.norm.sf(np.abs(errors) / np.sqrt(variance))
 
 
-def _error_finding(item: ParameterAccuracy, of_sd: bool, ends: np.ndarray, pvalue: float) -> Finding:
-    """An error of a mean in sds of the density, or the ratio of sds, with its interval."""
-    about = (item.parameter,)
-    if not of_sd:
-        low, high = ends.tolist()
-        return Finding("mean", None, about, item.mean_error, (low, high), pvalue, words.mean_text(item))
-    ratio, low, high = np.exp([item.sd_error, *ends]).tolist()
-    return Finding("sd", None, about, ratio, (low, high), pvalue, words.sd_text(item))
-
-
 def shape_findings(tested: Tested, *, several: bool) -> list[Finding]:
     """A wrong shape, with the clearest feature of the moment test."""
-    pvalue = min(tested.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
-    if pvalue > tested.alpha:
+    if not tested.wrong_shape:
         return []
+    pvalue = min(tested.adjusted_pvalues.get(name, 1.0) for name in ("kernel", "moments"))
     moments = tested.tests.get("moments")
     features = moments.significant(tested.alpha)[:1] if isinstance(moments, MomentResult) else ()
     seen = "".join(f": {describe_feature(feature)}" for feature in features)
@@ -318,7 +294,7 @@ def _of_all_draws(values: np.ndarray, evidence: Evidence, missing: float) -> np.
 
 def _importance_weights(evidence: Evidence, mode: np.ndarray | None) -> ImportanceWeights | None:
     """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
-    sample, table = evidence.case.sample, evidence.tested.mode_table
+    sample, table = evidence.case.sample, evidence.measured.mode_table
     if mode is None or table is None or np.isnan(table.implied).any():
         return None
     if np.any(table.n_draws[table.implied > 0.01] == 0):

@@ -133,21 +133,18 @@ def constant_coordinates(coordinates: Sequence[int]) -> str:
 def discontinuity_warning(gap: Discontinuity) -> str:
     """Where a density is discontinuous, and what that does to Stein tests."""
     where = np.array2string(gap.x, precision=4, threshold=8)
-    need, remedy = discontinuity_remedy(gap)
+    what, need, remedy = discontinuity_words(gap)
     effect = f"Stein tests need {need}, and correct draws may be rejected and wrong ones accepted"
-    return f"the density {discontinuity_text(gap)} near x = {where}: {effect}; {remedy}"
+    return f"the density {what} near x = {where}: {effect}; {remedy}"
 
 
-def discontinuity_text(gap: Discontinuity) -> str:
-    """What the density does there, to follow "the density"."""
-    if gap.kind == "slow edge":
-        return f"vanishes at its edge only about as the distance to the power {gap.exponent:.2g}"
-    return "ends abruptly" if gap.kind == "edge" else f"jumps by a factor of {np.exp(gap.drop):.3g}"
-
-
-def discontinuity_remedy(gap: Discontinuity) -> tuple[str, str]:
-    """What tests of the shape need instead, and how to get it."""
+def discontinuity_words(gap: Discontinuity) -> tuple[str, str, str]:
+    """What the density does there, what tests of the shape need instead, and how to get it."""
+    transform = "transform the parameters to unconstrained space, as steincheck.unbounded does"
     if gap.kind == "jump":
-        return "a continuous one", "check the parts on either side separately"
-    need = "a power of at least 2" if gap.kind == "slow edge" else "one that vanishes at its edge"
-    return need, "transform the parameters to unconstrained space, as steincheck.unbounded does"
+        jump = f"jumps by a factor of {np.exp(gap.drop):.3g}"
+        return jump, "a continuous one", "check the parts on either side separately"
+    if gap.kind == "edge":
+        return "ends abruptly", "one that vanishes at its edge", transform
+    slow = f"vanishes at its edge only about as the distance to the power {gap.exponent:.2g}"
+    return slow, "a power of at least 2", transform

@@ -10,8 +10,8 @@ import numpy as np
 from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
-    from ..result import ModeTable, ParameterAccuracy
-    from ..verdict.examine import Tested
+    from ..result import Finding, ModeTable, ParameterAccuracy
+    from ..verdict.findings import Evidence
 
 RemarkKind = Literal["warning", "context", "reason", "not examined"]
 
@@ -55,7 +55,7 @@ REMARKS = {  # what was not done, or why there is no answer, and what would help
     ),
     "no mode": Remark("reason", "{message}", "correct the log density or its score, or give `modes`"),
     "edge": Remark(
-        "reason", "the density {text} near ({where}), and tests of the shape need {need}", "{remedy}"
+        "reason", "the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"
     ),
     "short chains": Remark("reason", "the shape could not be tested: {remedy}", "run longer chains"),
     "few scores": Remark(
@@ -122,17 +122,17 @@ def k_hat_text(k_hat: float) -> str:
 
 
 def headline(
-    fits: bool | None, tested: Tested, tolerance: float | None, detail: str, reasons: Sequence[str]
+    fits: bool | None, evidence: Evidence, findings: Sequence[Finding], reasons: Sequence[str]
 ) -> str:
     """The answer in one or two sentences, with what the numbers say; no p-value where a fact decides."""
+    tested, tolerance = evidence.tested, evidence.tolerance
+    smallest = min(tested.adjusted_pvalues.values(), default=1.0)
     at_floor = any(
-        result.at_floor and tested.adjusted_pvalues[name] == tested.pvalue
-        for name, result in tested.tests.items()
+        result.at_floor and tested.adjusted_pvalues[name] == smallest for name, result in tested.tests.items()
     )
-    p = f" (p {pvalue_text(tested.pvalue, smallest=at_floor)})"
+    p = f" (p {pvalue_text(smallest, smallest=at_floor)})"
     if not tested.tests or (fits is False and not tested.rejected):
         p = ""
-    why = "; ".join(reasons) if fits is None else ""
     answers = {
         True: f"No misfit found{p}.",
         False: f"Misfit found{p}.",
@@ -144,7 +144,12 @@ def headline(
             False: f"The draws are off by more than the tolerance {tolerance:g}{p}.",
             None: f"Cannot tell whether the draws are within the tolerance {tolerance:g}{p}:",
         }
-    return " ".join(part for part in (answers[fits], sentence(why), sentence(detail)) if part)
+    details = {
+        True: accuracy_sentence(evidence.measured.parameters, evidence.allowed_error),
+        False: "".join(finding.text for finding in findings[:1]),
+        None: "; ".join(reasons),
+    }
+    return f"{answers[fits]} {sentence(details[fits])}".rstrip()
 
 
 def sentence(text: str) -> str:
