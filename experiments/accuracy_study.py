@@ -122,7 +122,7 @@ def gaussian_fit(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
     z = np.concatenate([z, -z])
     if kind == "mean_field":
         precision = np.diag(np.diag(precision))
-    for _ in range(max(REPLICATES.values())):
+    for _ in range(60):
         covariance = np.linalg.inv(precision)
         x = mean + z @ np.linalg.cholesky(covariance).T
         curvature = -np.mean(target.hessian(x), axis=0)
@@ -260,9 +260,7 @@ STUDIES = (
         FIELDS,
         KEY,
         lambda: (
-            (name, kind, k)
-            for k, name, kind in product(range(max(REPLICATES.values())), TARGETS, KINDS)
-            if k < REPLICATES[kind]
+            (name, kind, k) for k, name, kind in product(range(60), TARGETS, KINDS) if k < REPLICATES[kind]
         ),
         lambda *cell: [one_run(*cell)],
         summary,
