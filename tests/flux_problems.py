@@ -57,23 +57,6 @@ def arcs():
     return target, sample, as_modes([[-8.0, 3.0 - 0.01 / 3], [8.0, 0.01 / 3 - 3.0]], target)
 
 
-def modulated(last):
-    """A Gaussian times exp(4 cos x): modes near multiples of 2 pi, `last` of them listed on each side."""
-    target = sc.Target(
-        lambda x: -0.5 * (x[:, 0] / 12) ** 2 + 4 * np.cos(x[:, 0]),
-        lambda x: -x / 144 - 4 * np.sin(x),
-        dim=1,
-    )
-    return target, as_modes(2 * np.pi * np.arange(-last, last + 1)[:, None] * (1 - 1 / (4 * 144)), target)
-
-
-def modulated_draws(target, n, rng, widest=np.inf):
-    """Exact draws by inversion on a fine grid, of the part within `widest`."""
-    grid = np.arange(-90, 90, 1e-3)
-    mass = np.exp(target.log_density(grid[:, None])) * (np.abs(grid) <= widest)
-    return np.interp(rng.random(n), np.cumsum(mass) / mass.sum(), grid)[:, None]
-
-
 def label_chain(weights, rate, n_chains, length, rng):
     """Modes drawn afresh with probability `rate`, (chains, length)."""
     fresh = rng.choice(len(weights), p=weights, size=(n_chains, length))

@@ -109,22 +109,3 @@ def test_modes_far_from_the_origin_are_flagged_where_it_matters():
             moved = perturb(target.sample(50, 0), target, (modes, covariances), theta, n_steps=2, rng=0)
         assert bool(moved.warnings) == bool(heard) == flagged
         assert not flagged or "lie far from the origin" in moved.warnings[0]
-
-
-@pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
-def test_a_perturbation_for_another_target_is_refused(test):
-    places = [[-3.0, 0.0], [3.0, 0.0]]
-    target = sc.models.gaussian_mixture(places)
-    other = sc.models.gaussian_mixture([[-3.0, 1.0], [3.0, 0.0]])
-    x = target.sample(100, 0)
-    moved = sc.perturb(x, other, places, [1.0], n_steps=5, rng=0)
-    with pytest.raises(ValueError, match="`perturbation` must be one for the target of the test"):
-        test(x, target, perturbation=moved, rng=0)
-
-
-def test_what_is_no_rule_and_no_perturbation_is_named(normal_target):
-    x = np.random.default_rng(0).normal(size=(50, 2))
-    with pytest.raises(TypeError, match="`accept` must be a function of the log ratio, got 'barker'"):
-        sc.perturb(x, normal_target, [[0.0, 0.0], [1.0, 1.0]], 1.0, n_steps=2, accept="barker", rng=0)
-    with pytest.raises(TypeError, match="`perturbation` must come from perturb, got ndarray"):
-        sc.spksd_test(x, normal_target, perturbation=x)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
-from harness import ar1_chains, normal_log_density, quiet_check, standard_normal
+from harness import ar1_chains, quiet_check, standard_normal
 
 import steincheck as sc
 from steincheck.verdict import steps
@@ -200,12 +200,6 @@ def test_json_follows_the_schema(name, request):
     assert record["pvalue"] == verdict.pvalue
     assert set(record) == set(SCHEMA["properties"])
     assert set(SCHEMA["properties"]) - set(SCHEMA["required"]) == {"settings"}  # absent from older files
-
-
-def test_a_wrong_score_is_an_error_not_a_verdict():
-    wrong = sc.Target(normal_log_density, lambda x: x, dim=1)
-    with pytest.raises(ValueError, match="`score` disagrees"):
-        sc.check(np.random.default_rng(0).normal(size=(100, 1)), wrong, rng=0)
 
 
 def test_a_lattice_of_modes_is_tested_by_its_displacements():
