@@ -88,15 +88,15 @@ def row(task: str, observation: int, kind: str) -> list[dict[str, Any]]:
 
 def summary(rows: list[dict[str, str]]) -> str:
     """Rejections of `check` beside the published rates, in Markdown."""
-    lines = [["task", "draws", "misfits of `check`", "cannot tell", "C2ST", "L-C2ST", "median seconds"]]
+    lines = [["task", "draws", "misfits of `check`", "cannot tell", "C2ST", "L-C2ST", "median evaluations"]]
     for task, kind in product(TASKS, KINDS):
         chosen = [row for row in rows if (row["task"], row["kind"]) == (task, kind)]
         counts = [
             f"{sum(row['fits'] == fits for row in chosen)} of {len(chosen)}" for fits in ("False", "None")
         ]
         published = [f"{rate:g}" for rate in PUBLISHED.get((task, kind), ())] or ["", ""]
-        seconds = np.median([float(row["seconds"]) for row in chosen] or [0.0])
-        lines.append([task, kind, *counts, *published, f"{seconds:.0f}"])
+        cost = np.median([int(row["evaluations"]) for row in chosen])
+        lines.append([task, kind, *counts, *published, f"{cost:,.0f}"])
     return markdown(lines)
 
 

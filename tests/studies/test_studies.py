@@ -103,6 +103,12 @@ def test_the_tables_of_the_readme_are_those_of_the_rows():
     assert summary.filled(text) == text
 
 
+@pytest.mark.parametrize("name", ["block_study", "posteriordb", "sbi"])
+def test_the_tables_of_the_pages_are_those_of_the_rows(name):
+    (study,) = importlib.import_module(f"experiments.{name}").STUDIES
+    assert study.table().path.with_suffix(".md").read_text() == study.summary(study.table().read()) + "\n"
+
+
 @pytest.mark.parametrize("name", ["t-banana", "RBM"])
 def test_the_faster_formula_is_the_models(name):
     formula = fig4.one_product if name == "t-banana" else boltzmann.diagonal
