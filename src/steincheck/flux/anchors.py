@@ -8,7 +8,6 @@ into clusters. Modes on a lattice too large to be listed have displacements in c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transiti
 from ..result import Modes
 from ..target import Target, log_density_at
 from ..target.evaluation import Budget, CountedTarget
-from ..target.record import BATCH_SIZES, Batch
 
 MAX_DROP = (
     3.0  # nats by which the next mode of a lattice may be lower, or a draw at a mode higher than its peak
@@ -125,7 +123,7 @@ def local_chains(target: Target, modes: Modes, n_walkers: int, rng: np.random.Ge
     roots = symmetric_roots(modes.covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
-    density = _BatchedDensity(CountedTarget(target))
+    density = CountedTarget(target)
     # near the mode: low energy, so that no chain is flung into another
     x = modes.locations[:, None] + 0.1 * rng.standard_normal((count, n_walkers, d)) @ roots
     kept = []
@@ -142,24 +140,6 @@ def local_chains(target: Target, modes: Modes, n_walkers: int, rng: np.random.Ge
             if not adapting:
                 kept.append(walkers.x)
     return np.concatenate(kept, axis=1)
-
-
-class _BatchedDensity(NamedTuple):
-    """A target at points (M, walkers, d)."""
-
-    density: CountedTarget
-
-    def score(self, x: np.ndarray) -> np.ndarray:
-        return self._values(self.density.score, x).reshape(x.shape)
-
-    def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        log_p = self._values(self.density.log_density, x)
-        return log_p.reshape(x.shape[:-1]), self.score(x)
-
-    def _values(self, function: Batch, x: np.ndarray) -> np.ndarray:
-        rows = x.reshape(-1, x.shape[2])
-        size = BATCH_SIZES[-1] if len(rows) >= BATCH_SIZES[-1] else BATCH_SIZES[-2]  # little is padded
-        return np.concatenate([function(rows[k : k + size]) for k in range(0, len(rows), size)])
 
 
 def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:

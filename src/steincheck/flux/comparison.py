@@ -24,7 +24,7 @@ from ..chains.blocks import (
     upper_ranks,
 )
 from ..chains.reading import Sample
-from ..result import ChainWeights, FluxReason, ModeTable
+from ..result import ChainWeights, DisplacementTable, FluxReason, ModeTable
 from ..stein.bootstrap import pvalue
 from .orbits import MAX_ELEMENTS, NEGLIGIBLE_SHARE, CountMoments, Orbits, StepFlows
 
@@ -365,17 +365,9 @@ def sign_flips(
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
 
-class StepComparison(NamedTuple):
-    """Outcome of the comparison of flows along displacements."""
-
-    comparison: FlowComparison
-    net_flow: np.ndarray  #: (V,)
-    standard_error: np.ndarray  #: (V,)
-
-
 def compare_steps(
     flows: StepFlows, sample: Sample, variant: Variant, n_resamples: int, rng: np.random.Generator
-) -> StepComparison:
+) -> tuple[FlowComparison, DisplacementTable]:
     """Compare the flows along the displacements with those against them.
 
     The metric is that of their second moments, which no change of signs alters. A cut of chains hides about
@@ -388,7 +380,7 @@ def compare_steps(
     if given_orbits(sample):
         asymptotic = variant == "asymptotic" and clear.any()
         comparison = hotelling(net[:, clear]) if asymptotic else sign_test(flows.accept, n_resamples, rng)
-        return StepComparison(comparison, mean, np.std(net, axis=0) / np.sqrt(n))
+        return comparison, DisplacementTable(flows.steps, mean, np.std(net, axis=0) / np.sqrt(n))
     if sample.chain is not None:
         gate = min_sojourns(int(clear.sum()))
         both = [min(n_sojourns(f > 0, sample.chain), n_sojourns(f < 0, sample.chain)) for f in net.T]
@@ -400,7 +392,8 @@ def compare_steps(
     if k and blocks.enough:
         whole = Directions(np.empty((0, k)), np.empty(0), k, 0)
         comparison = sign_flips(features, blocks, whole, n_resamples, rng)
-    return StepComparison(comparison, mean, block_standard_error(block_sums(net - mean, blocks.label)) / n)
+    error = block_standard_error(block_sums(net - mean, blocks.label)) / n
+    return comparison, DisplacementTable(flows.steps, mean, error)
 
 
 def hotelling(flow: np.ndarray) -> FlowComparison:

@@ -12,7 +12,6 @@ from ..chains.reading import Sample, read_sample
 from ..modes.known import known_modes
 from ..modes.search import as_box
 from ..result import (
-    DisplacementTable,
     FluxReason,
     FluxResult,
     FluxVariant,
@@ -157,7 +156,11 @@ def flux_test(
     (True, array([ 0.08, -0.08]))
     """
     arguments = locals()
-    _check_arguments(target, variant, anchors)
+    require_target(target)
+    if variant not in get_args(Variant):
+        raise ValueError(f"`variant` must be {' or '.join(map(repr, get_args(Variant)))}, got {variant!r}")
+    if anchors is not None:
+        as_count(anchors, "anchors")
     box = as_box(bounds, target.dim, modes)
     limits = as_budget(max_evaluations, max_seconds)
     options: dict[str, Any] = {"variant": variant, "anchors": anchors}
@@ -167,8 +170,7 @@ def flux_test(
     _check_exact(variant, read)
     budget = affordable_budget(target, read.x, limits)
     budget.made += len(read.x)
-    (search,) = generator.spawn(1)
-    known = known_modes(modes, target, read, box, rng=search, budget=budget)
+    known = known_modes(modes, target, read, box, rng=generator.spawn(1)[0], budget=budget)
     _check_number_of_modes(known.modes, searched=modes is None, in_box=box is not None)
     counted = counting_target(target, budget)
     result = flux_core(read.rows(known.rows), counted, known.modes, budget=budget, rng=generator, **options)
@@ -268,16 +270,16 @@ def _test_displacements(case: FluxCase, steps: np.ndarray) -> FluxResult:
     sample = case.sample
     n_steps = min(len(sample.x) / 10, case.budget.left / (2 * len(sample.x)))  # one for ten draws at most
     flows = carry_along_steps(sample, case.target, steps[: max(1, int(n_steps))])
-    part = compare_steps(flows, sample, case.variant, case.n_resamples, case.test_stream)
+    comparison, lattice = compare_steps(flows, sample, case.variant, case.n_resamples, case.test_stream)
     reason: FluxReason | None = None
-    if np.isnan(part.comparison.pvalue):
+    if np.isnan(comparison.pvalue):
         reason = "nothing moves" if sample.chain is None else "few changes"
     return _as_result(
         case,
-        part.comparison,
+        comparison,
         flows.accept.max(axis=(1, 2)),
         warnings=(moved_by_displacements(),),
-        lattice=DisplacementTable(flows.steps, part.net_flow, part.standard_error),
+        lattice=lattice,
         inconclusive_reason=reason,
     )
 
@@ -331,15 +333,6 @@ def _warnings_of_close_modes(modes: Modes, target: Target) -> tuple[str, ...]:
     close = dip < 1.0  # modes are apart if log p dips by a nat between them
     pairs = list(zip(first[close].tolist(), second[close].tolist(), strict=True))
     return (close_modes(pairs),) if pairs else ()
-
-
-def _check_arguments(target: Any, variant: Any, anchors: Any) -> None:
-    require_target(target)
-    variants = get_args(Variant)
-    if variant not in variants:
-        raise ValueError(f"`variant` must be {' or '.join(map(repr, variants))}, got {variant!r}")
-    if anchors is not None:
-        as_count(anchors, "anchors")
 
 
 def _check_exact(variant: Variant, sample: Sample) -> None:

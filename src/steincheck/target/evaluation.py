@@ -38,9 +38,8 @@ def differences(
     a shorter step bends no less, by noise or a jump of log p, they are left as they are.
     """
     along = np.eye(x.shape[1]) if directions is None else directions
-    raw = np.asarray(call_shared(log_density, x))
-    eps = rounding_of(raw)
-    middle = raw.astype(float)[:, None]
+    value, eps = call_batch("log_density", log_density, x)
+    middle = value[:, None]
     noise = 10 * eps * np.abs(middle)
     fine = eps ** (1 / 3)
     h = np.empty((len(x), len(along)))
@@ -65,16 +64,10 @@ def differences(
         return Differences((ahead - behind) / (2 * used), bend, used, 5 * noise / used)
 
 
-def rounding_of(value: Any) -> float:
-    """The relative rounding of what a function returned, by its own dtype."""
-    dtype = np.asarray(as_host(value)).dtype
-    return float(np.finfo(dtype if dtype.kind == "f" else float).eps)
-
-
 def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, step: np.ndarray) -> np.ndarray:
     """log p (n, m) with each row moved by its steps (n, m) along each direction (m, d) in turn."""
     points = (x + along[:, None, :] * step.T[:, :, None]).reshape(-1, x.shape[1])  # (m n, d)
-    return np.asarray(call_shared(log_density, points), dtype=float).reshape(step.T.shape).T
+    return call_batch("log_density", log_density, points)[0].reshape(step.T.shape).T
 
 
 def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
@@ -154,7 +147,10 @@ def output_anywhere(
 def call_batch(
     name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...] = ()
 ) -> tuple[np.ndarray, float]:
-    """What a batch function returns, (n, *shape), and its relative rounding; errors name the function."""
+    """What a batch function returns, (n, *shape), and the relative rounding of its dtype.
+
+    Errors name the function.
+    """
     try:
         output = call_shared(function, x)
     except (TypeError, ValueError, IndexError) as error:
@@ -163,7 +159,9 @@ def call_batch(
             "per row; a function of one point needs vectorized=False in steincheck.Target; "
             f"{type(error).__name__}: {error}"
         ) from error
-    return _as_floats(name, output, (len(x), *shape)), rounding_of(output)
+    dtype = np.asarray(as_host(output)).dtype
+    eps = np.finfo(dtype if dtype.kind == "f" else float).eps
+    return _as_floats(name, output, (len(x), *shape)), float(eps)
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -245,7 +243,7 @@ def affordable_budget(target: Target, x: np.ndarray, limits: Budget) -> Budget:
 
 
 class CountedTarget:
-    """A target at the points of a search, where any point has an answer and every evaluation counts.
+    """A target at points (..., d) of a search, where any point has an answer and every evaluation counts.
 
     NaN, +inf, exceptions of the user's functions and points beyond the budget count as density 0. log p and
     score count once where they come from one compiled call; a score by finite differences counts the points
@@ -265,37 +263,36 @@ class CountedTarget:
         self._counting = counting_target(target, self.budget)
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
-        """log p (n,), -inf wherever it is not finite."""
+        """log p (...), -inf wherever it is not finite."""
         value = self._output("log_density", self._counting.log_density, x, (), 1)
         return np.where(np.isfinite(value), value, -np.inf)
 
     def score(self, x: np.ndarray) -> np.ndarray:
-        """The score (n, d), NaN in rows where it cannot be had."""
-        slope = self._output(
-            "score", partial(score_at, self._counting, proposal=True), x, x.shape[1:], self.score_cost
-        )
-        good = np.isfinite(slope).all(axis=1)
+        """The score (..., d), NaN at points where it cannot be had."""
+        function = partial(score_at, self._counting, proposal=True)
+        slope = self._output("score", function, x, x.shape[-1:], self.score_cost)
+        good = np.isfinite(slope).all(axis=-1)
         self.scored |= bool(good.any())
-        return np.where(good[:, None], slope, np.nan)
+        return np.where(good[..., None], slope, np.nan)
 
     def log_density_and_score(
         self, x: np.ndarray, floor: np.ndarray | float = -np.inf
     ) -> tuple[np.ndarray, np.ndarray]:
-        """log p (n,) and score (n, d); where either is not finite, log p is -inf and the score 0.
+        """log p (...) and score (..., d); where either is not finite, log p is -inf and the score 0.
 
         A score that needs a call of its own is left 0 where log p is below `floor`.
         """
         if self.compiled:
-            both = self._output("log_density", self._together, x, (1 + x.shape[1],), 1)
-            value, slope = both[:, 0], both[:, 1:]
+            both = self._output("log_density", self._together, x, (1 + x.shape[-1],), 1)
+            value, slope = both[..., 0], both[..., 1:]
         else:
             value = self.log_density(x)
             slope = np.zeros(x.shape)
-            rows = np.flatnonzero(np.isfinite(value) & (value >= floor))
-            slope[rows] = self.score(x[rows])
-        good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
+            high = np.isfinite(value) & (value >= floor)
+            slope[high] = self.score(x[high])
+        good = np.isfinite(value) & np.isfinite(slope).all(axis=-1)
         self.scored |= bool(good.any())
-        return np.where(good, value, -np.inf), np.where(good[:, None], slope, 0.0)
+        return np.where(good, value, -np.inf), np.where(good[..., None], slope, 0.0)
 
     def _output(
         self, name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...], cost: int
@@ -305,8 +302,9 @@ class CountedTarget:
         With a limit of time the first batch has 8 points, later ones take a twentieth of it.
         """
         budget = self.budget
-        output = np.full((len(x), *shape), np.nan)
-        rows = np.flatnonzero(np.isfinite(x).all(axis=1))
+        points = x.reshape(-1, x.shape[-1])
+        output = np.full((len(points), *shape), np.nan)
+        rows = np.flatnonzero(np.isfinite(points).all(axis=1))
         while len(rows) and not budget.exhausted:
             size = min(len(rows), budget.left // cost)
             if budget.max_seconds < np.inf:
@@ -314,13 +312,13 @@ class CountedTarget:
                 size = min(size, max(8, 0.05 * budget.max_seconds / seconds))
             part, rows = np.split(rows, [max(1, int(size))])
             begin, before = time.perf_counter(), budget.made
-            output[part], raised = output_anywhere(name, function, x[part], shape)
+            output[part], raised = output_anywhere(name, function, points[part], shape)
             seconds = (time.perf_counter() - begin) / (budget.made - before)
             budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
             bad = np.isnan(output[part]) | (output[part] == np.inf)
             self.failures += int(bad.reshape(len(part), -1).any(axis=1).sum())
-        return output
+        return output.reshape(*x.shape[:-1], *shape)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,13 +21,9 @@ BATCH_SIZES = (1, 32, 256, 4096)  # the only batch shapes ever compiled, so that
 Batch = Callable[[np.ndarray], np.ndarray]
 
 
-class _PointByPoint(NamedTuple):
-    """A function of one point as a batch function."""
-
-    function: Callable[[np.ndarray], Any]
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return np.array([self.function(point) for point in x])
+def _at_each_point(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
+    """The values of a function of one point at the rows of x."""
+    return np.array([function(point) for point in x])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,7 +93,7 @@ class Target:
         check_switch(vectorized, "vectorized")
         for name in () if vectorized else ("log_density", "score", "hessian"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _PointByPoint(getattr(self, name)))
+                object.__setattr__(self, name, partial(_at_each_point, getattr(self, name)))
         for name in ("names", "constrained_names"):
             labels = getattr(self, name)
             if labels is not None:
@@ -237,12 +233,12 @@ def from_jax(
     """
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
-    options: dict[str, Any] = {"example": example, "names": names, "sample": sample}
+    options: dict[str, Any] = {"names": names, "sample": sample, "constrained_names": constrained_names}
     maps: dict[str, Any] = {"constrain": constrain, "unconstrain": unconstrain}
-    again = partial(from_jax, log_density, dim, constrained_names=constrained_names, **options, **maps)
+    again = partial(from_jax, log_density, dim, example=example, **options, **maps)
     if example is not None:
         log_density, own_names = _flat_function(log_density, example)
-        dim, names = len(own_names), names or own_names
+        dim, options["names"] = len(own_names), names or own_names
     if dim is None:
         raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")
     dim = as_count(dim, "dim", maximum=MAX_DIM)
@@ -256,9 +252,8 @@ def from_jax(
         warnings.warn(
             f"`log_density` returns {returned.dtype} for float64 input: precision is lost", stacklevel=2
         )
-    more = {"names": names, "sample": sample, "constrained_names": constrained_names}
     maps = {name: _in_double(function) for name, function in maps.items()}
-    return made_by(jax_target(traced, dim, **more, **maps), again)
+    return made_by(jax_target(traced, dim, **options, **maps), again)
 
 
 def _flat_function(function: Callable[[Any], Any], example: Any) -> tuple[Callable[[Any], Any], list[str]]:
