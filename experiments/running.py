@@ -63,11 +63,15 @@ def in_parallel(function: Callable, tasks: Iterable[tuple], n_jobs: int) -> Iter
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
-    yield from parallel(delayed(_result)(function, task) for task in tasks)
+    yield from parallel(delayed(_in_worker)(function, task) for task in tasks)
+
+
+def _in_worker(function: Callable, task: tuple) -> Any:
+    keep_worker()
+    return _result(function, task)
 
 
 def _result(function: Callable, task: tuple) -> Any:
-    keep_worker()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is the subject of the studies
         return function(*task)

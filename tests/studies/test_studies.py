@@ -50,13 +50,13 @@ CHEAPEST = {  # a case and a size of each study that counts events
     "flux_study": ("bimodal 6 apart, level", 1000),
     "fssd_study": ("variance 1.69", 1000),
     "moment_study": ("level, Gaussian d=1", 200),
-    "testing_study": ("missing mode", 20_000),
 }
 SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
     "calibration": lambda module: module.row("power: shift .3", "flux", 100, 4),
     "choices": lambda module: module.share_rejected(0.9, 0.0, 1, 12, 20),
     "mode_study": lambda module: module.how_often(2, 0.1, "usual", 1),
+    "testing_study": lambda module: module.rows("missing mode", "two_modes", 0),
 }
 OF_OTHERS = {"posteriordb", "sbi", "nested_study"}  # need data that are not here, or dynesty
 
