@@ -249,14 +249,14 @@ def resample_warnings(count: int, name: str) -> list[str]:
 
 
 def recorded(**arguments: Any) -> dict[str, Any]:
-    """Arguments as a result records them, without draws and target.
+    """Arguments as a result records them, without those that are data or change no number.
 
     Arrays and lists are copied, as the user may change them later.
     """
     return {
         name: deepcopy(value) if isinstance(value, (list, tuple, np.ndarray)) else value
         for name, value in arguments.items()
-        if name not in ("draws", "target")
+        if name not in ("draws", "target", "log_density", "progress")
     }
 
 

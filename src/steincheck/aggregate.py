@@ -157,14 +157,27 @@ def ksdagg_core(
     stack = (z[None], whitened_scores(sample.scores, whiten)[None])
     bandwidths = collection(z, aggregation.bandwidths, streams.bandwidth, evenly=sample.chain is not None)
     if blocks is None and sample.chain is not None and not callable(options.bootstrap):
-        some = bandwidths[::3]  # neighbours are alike
-        blocks = chain_blocks(sample.chain, [stack], options.kernel, some, sample.weight)
+        blocks = blocks_of_chains(sample, whiten, options.kernel, bandwidths)
     total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
     found = replicate([stack], sample, total, bandwidths, streams, default=wild, blocks=blocks, modes=modes)
     fields = _aggregate(found, options, aggregation, bandwidths)
     units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
     n, dim = sample.x.shape
     return KsdaggResult(test="KSDAgg test", n=n, dim=dim, units=units, **fields), found
+
+
+def blocks_of_chains(
+    sample: Sample,
+    whiten: np.ndarray | None,
+    kernel: Kernel = IMQ(),
+    bandwidths: np.ndarray | Collection = "reference",
+) -> Blocks:
+    """Blocks of chains for all bandwidths together, by default those of the reference implementation."""
+    assert sample.chain is not None
+    z = whitened(sample.x, whiten)
+    widths = collection(z, bandwidths, evenly=True)
+    stack = (z[None], whitened_scores(sample.scores, whiten)[None])
+    return chain_blocks(sample.chain, [stack], kernel, widths[::3], sample.weight)  # neighbours are alike
 
 
 def pksdagg_test(

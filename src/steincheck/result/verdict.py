@@ -11,6 +11,7 @@ from scipy import special
 
 from ..wording.numbers import mode_descriptions, pvalue_text
 from ..wording.page import error_table, verdict_lines
+from ..wording.verdict import headline
 from .gof import FluxResult, GofResult
 from .modes import ImportanceWeights, Modes, ModeTable
 from .record import Record, Table, as_plain
@@ -238,8 +239,6 @@ class Verdict(Record):
     fits : bool or None
         False: misfit found. True: no misfit found, which is no proof that there is none. None: cannot tell,
         for the reasons in `inconclusive_reasons`.
-    sentence : str
-        The answer in one sentence.
     tests, adjusted_pvalues : mappings of str to GofResult and to float
         The tests that ran and their p-values, adjusted for their number by Holm's method: "kernel" and
         "moments" look at the shape, "weights" at the mode weights, "chains" at whether Markov chains agree
@@ -278,7 +277,6 @@ class Verdict(Record):
     """
 
     fits: bool | None
-    sentence: str
     tests: Mapping[str, GofResult]
     adjusted_pvalues: Mapping[str, float]
     accuracy: tuple[ParameterAccuracy, ...]
@@ -303,6 +301,11 @@ class Verdict(Record):
 
     def __str__(self) -> str:
         return "\n".join(verdict_lines(self))
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one or two sentences."""
+        return headline(self)
 
     @property
     def pvalue(self) -> float:
@@ -371,7 +374,16 @@ class Verdict(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
-        derived = ("pvalue", "alpha", "tolerance", "seed", "dim", "mode_table", "mode_descriptions")
+        derived = (
+            "sentence",
+            "pvalue",
+            "alpha",
+            "tolerance",
+            "seed",
+            "dim",
+            "mode_table",
+            "mode_descriptions",
+        )
         record = {"schema": 8} | self.__dict__ | {name: getattr(self, name) for name in derived}
         for name in ("adjusted_pvalues", "modes", "mode_moments", "importance_weights", "mode_of_draw"):
             del record[name]

@@ -25,8 +25,8 @@ from ..target import Target, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.page import ANSWERS
 from ..wording.verdict import mean_text, sd_text, share_text
-from .findings import as_verdict, weigh
-from .steps import end_step, find_known_modes, measure, read_case, run_tests, step_evaluations
+from .findings import as_verdict
+from .steps import find_known_modes, measure, read_case, run_tests
 
 
 @np.errstate(under="ignore")  # whatever the user has set
@@ -119,42 +119,22 @@ def check(
     >>> sc.check(left, target, rng=0).fits
     False
     """
+    arguments = locals()
     check_fraction(alpha, "alpha")
     require_target(target)
     if tolerance is not None:
         as_one_positive(tolerance, "tolerance")
-    for name, value in (("independent", independent), ("check_score", check_score)):
-        check_switch(value, name)
+    for name in ("independent", "check_score"):
+        check_switch(arguments[name], name)
     check_switch(progress, "progress", optional=True)
     box = as_box(bounds, target.dim, modes)
-    settings = recorded(
-        modes=modes,
-        bounds=bounds,
-        alpha=float(alpha),
-        tolerance=tolerance,
-        independent=bool(independent),
-        check_score=bool(check_score),
-        weights=weights,
-        log_weights=log_weights,
-        log_q=log_q,
-        max_evaluations=max_evaluations,
-        max_seconds=max_seconds,
-        rng=integer_seed(0 if rng is None else rng),
-    )
+    settings = recorded(**arguments | {"rng": integer_seed(0 if rng is None else rng)})
     streams = np.random.default_rng(settings["rng"]).spawn(4)
-    case = read_case(draws, target, settings, log_density, streams[3])
-    budget = case.budget
-    if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
-        settings |= {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
-    made = [end_step("draws", budget, progress)]
-    known = find_known_modes(case, modes, box, progress=progress, rng=streams[0])
-    made.append(end_step("modes", budget, progress))
-    tested = run_tests(case, known, alpha, streams[1])
-    made.append(end_step("tests", budget, progress))
+    case = read_case(arguments, settings, streams[3])
+    known = find_known_modes(case, box, streams[0])
+    tested = run_tests(case, known, streams[1])
     measured = measure(case, known, tested, streams[2])
-    made.append(end_step("accuracy", budget, progress))
-    steps = step_evaluations(case, made, len(known.modes), searched=modes is None)
-    return as_verdict(weigh(case, known, tested, measured, tolerance), settings, steps)
+    return as_verdict(case, known, tested, measured)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

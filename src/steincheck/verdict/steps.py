@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
-from .._whitening import average_root, whitened, whitened_scores
+from .._whitening import average_root
 from ..accuracy import accuracy_core, better_records, importance_accuracy
-from ..aggregate import Aggregation, collection, ksdagg_core
-from ..chains.blocks import Blocks, agreement
-from ..chains.diagnostics import Convergence, convergence
+from ..aggregate import Aggregation, blocks_of_chains, ksdagg_core
+from ..chains.blocks import agreement
+from ..chains.diagnostics import convergence
 from ..chains.reading import Sample, evaluate_sample, values_per_draw
-from ..draws import to_unconstrained
+from ..draws import Draws, to_unconstrained
 from ..flux import flux_core
 from ..modes.known import as_modes, climb_from_draws, hold_out, modes_with_mass, search_from_draws
 from ..modes.search import location_and_scale
 from ..moments.core import MIN_MOMENT_DRAWS, moment_blocks, moment_core, plain_features, user_parameters
 from ..moments.rays import impossible_draws
-from ..result import (
-    AccuracyResult,
-    FluxResult,
-    GofResult,
-    Modes,
-    ModeTable,
-    ParameterAccuracy,
-    StepEvaluations,
-    among_all,
-)
-from ..stein.kernels import IMQ
-from ..stein.quadratic import QuadraticOptions, chain_blocks, spawn_streams, widths_differ
+from ..result import FluxResult, GofResult, Modes, ModeTable, ParameterAccuracy, among_all
+from ..stein.quadratic import QuadraticOptions, spawn_streams, widths_differ
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
+from ..wording import draws as draws_words
 from ..wording import verdict as words
-from ..wording.draws import discontinuity_words, draws_context, effective_size, order_reasons
-from ..wording.numbers import mode_descriptions
-from ..wording.results import search_context
-from ..wording.verdict import Remark, remark, remarks_of
+from ..wording.numbers import USUAL_TOLERANCE, mode_descriptions
+from ..wording.results import search_context, weight_reason_and_remedy
+from ..wording.verdict import Remark, not_examined, reason, remarks_of
 
 MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
-USUAL_TOLERANCE = 0.1  # of shares of modes, if the user gives none
 MAX_REPLICATES = 10_000  # where 1,000 leave open on which side of the level a p-value is
 MAX_KERNEL_DRAWS = 50_000  # the kernel test costs n^2: beyond, it looks at evenly spaced draws
 COSTS = {  # evaluations of parts of `check` that do not depend on the number of draws
@@ -54,85 +44,127 @@ COSTS = {  # evaluations of parts of `check` that do not depend on the number of
     "climbs": 2_000,  # from 16 draws to modes that are not known
     "walkers": 20_000,  # scores of the first round of `estimate_accuracy` (accuracy_study.csv)
 }
+TESTS = ("kernel", "moments", "weights", "chains")
 
 
 class Case(NamedTuple):
     """The draws of a verdict, and what is known of them before any test."""
 
+    settings: Mapping[str, Any]  #: arguments of `check` that give the verdict again
+    progress: bool | None
     target: Target
     counted: Target  #: the target, every evaluation counted in `budget`
     budget: Budget
+    read: Draws
     sample: Sample
-    kept: np.ndarray | None  #: (N,) which of the draws given have a positive weight; None if all
     log_q: np.ndarray | None  #: (n,) log density of the approximation that the draws come from
-    scored: np.ndarray  #: rows of the draws whose scores are known
     values: np.ndarray  #: (n, k) the user's own parameters
     names: tuple[str, ...]  #: (k,) of the parameters
-    convergence: Convergence | None  #: None for independent draws
-    valid: bool  #: whether the order of the draws permits p-values
-    smooth: bool  #: whether no edge or jump of the density was found
-    remarks: tuple[Remark, ...]
+    mixing: np.ndarray  #: (3, k) bulk ESS, tail ESS and R-hat; NaN for independent draws
+    valid: bool = True  #: whether the order of the draws permits p-values
+    smooth: bool = True  #: whether no edge or jump of the density was found
+    remarks: tuple[Remark, ...] = ()
+    made: int = 0  #: evaluations when the step ended
+
+    @property
+    def scored(self) -> np.ndarray:
+        """Rows of the draws whose scores are known."""
+        return np.flatnonzero(~np.isnan(self.sample.scores[:, 0]))
 
     @property
     def score_cost(self) -> int:
         """Evaluations that a score takes."""
         return 1 if self.target.has_score else 2 * self.target.dim
 
+    @property
+    def more_draws(self) -> str:
+        """How the user gets more of them."""
+        return "take more draws" if self.sample.chain is None else "run the chains longer"
 
-def read_case(
-    draws: Any, target: Target, settings: Mapping[str, Any], log_density: Any, rng: np.random.Generator
-) -> Case:
+    @property
+    def tolerance(self) -> float:
+        """The error that the user allows, or the usual one."""
+        given = self.settings["tolerance"]
+        return USUAL_TOLERANCE if given is None else given
+
+    def end(self, step: str) -> int:
+        """The evaluations made so far; with `progress` a line on standard error says so."""
+        if self.progress and sys.stderr is not None:
+            seconds = time.perf_counter() - self.budget.began
+            sys.stderr.write(words.step_line(step, self.budget.made, seconds))
+        return self.budget.made
+
+
+def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.random.Generator) -> Case:
     """Evaluate log density, unless it is known, and score once; look for chains, edges and jumps.
 
-    `settings` are the arguments of `check`.
+    `settings` are those of the arguments of `check` that give the verdict again.
     """
+    case = _evaluate(arguments, settings)
+    sample, mixing = case.sample, case.mixing
+    warnings = score_warnings(case.counted, sample.x, check=settings["check_score"])
+    warnings += words.sampler_warnings(case.read.divergences, mixing[2], case.names)
+    invalid = tuple(Remark("reason", *texts) for texts in draws_words.order_reasons(sample.order))
+    if case.read.axes_swapped and sample.chain is not None and not sample.order.equal:
+        invalid = (reason("swapped axes"),)
+    edges = _support_remarks(case, rng)
+    few: tuple[Remark, ...] = ()
+    if sample.effective_size < MIN_DRAWS:
+        few = (reason("few draws", n=sample.effective_size, least=MIN_DRAWS, more=case.more_draws),)
+    return case._replace(
+        valid=not invalid,
+        smooth=not any(remark.kind == "reason" for remark in edges),
+        remarks=(
+            *remarks_of("warning", *sample.warnings, *warnings),
+            *remarks_of("context", draws_words.draws_context(sample, mixing)),
+            *(*invalid, *edges, *few),
+        ),
+        made=case.end("draws"),
+    )
+
+
+def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
+    """The draws with their log densities, and as many of their scores as the budget allows."""
+    target, log_q = arguments["target"], settings["log_q"]
     by_name = {name: settings[name] for name in ("weights", "log_weights")}
-    read = to_unconstrained(draws, target, **by_name)
-    log_q = settings["log_q"]
+    read = to_unconstrained(arguments["draws"], target, **by_name)
     if log_q is not None:
         log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
     limits = as_budget(settings["max_evaluations"], settings["max_seconds"])
     budget = affordable_budget(target, read.values, limits)
+    if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
+        settings = settings | {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
-    sample = evaluate_sample(read, counted, independent=settings["independent"], known=log_density)
-    warnings = [*sample.warnings, *score_warnings(counted, sample.x, check=settings["check_score"])]
-    scored = _scored_rows(target, len(sample.x), budget)
-    sample = sample._replace(scores=np.full(sample.x.shape, np.nan))
-    sample.scores[scored] = score_at(counted, sample.x[scored])
+    options = {"independent": settings["independent"], "known": arguments["log_density"]}
+    sample = _with_scores(evaluate_sample(read, counted, **options), counted, budget)
     values, names = to_constrained(sample.x, target)
-    mixing = None if sample.chain is None else convergence(values, sample.chain)
-    warnings += words.sampler_warnings(read.divergences, None if mixing is None else mixing.rhat, names)
-    invalid = tuple(Remark("reason", *texts) for texts in order_reasons(sample.order))
-    if read.axes_swapped and sample.chain is not None and not sample.order.equal:
-        invalid = (remark("swapped axes"),)
-    edges = _support_remarks(counted, sample, budget, rng)
-    remarks = remarks_of("warning", *warnings) + remarks_of("context", draws_context(sample, mixing))
-    return Case(
-        *(target, counted, budget, sample, read.kept, log_q, scored, values, names, mixing),
-        valid=not invalid,
-        smooth=not any(remark.kind == "reason" for remark in edges),
-        remarks=remarks + invalid + edges,
-    )
+    mixing = np.full((3, len(names)), np.nan)
+    if sample.chain is not None:
+        found = convergence(values, sample.chain)
+        mixing = np.stack([found.ess_bulk, found.ess_tail, found.rhat])
+    given = (settings, arguments["progress"], target, counted, budget, read)
+    return Case(*given, sample, log_q, values, names, mixing)
 
 
-def _scored_rows(target: Target, n: int, budget: Budget) -> np.ndarray:
-    """Rows of draws whose scores are evaluated: all, or where they are differenced half of the budget's."""
-    allowed = budget.left if target.has_score else budget.left / (4 * target.dim)
-    count = int(min(n, allowed))
-    return np.arange(count) * n // max(count, 1)
+def _with_scores(sample: Sample, target: Target, budget: Budget) -> Sample:
+    """Scores of all draws; where they are differenced, they get half of the budget, and others are NaN."""
+    n = len(sample.x)
+    count = int(min(n, budget.left if target.has_score else budget.left / (4 * target.dim)))
+    rows = np.arange(count) * n // max(count, 1)
+    scores = np.full(sample.x.shape, np.nan)
+    scores[rows] = score_at(target, sample.x[rows])
+    return sample._replace(scores=scores)
 
 
-def _support_remarks(
-    counted: Target, sample: Sample, budget: Budget, rng: np.random.Generator
-) -> tuple[Remark, ...]:
+def _support_remarks(case: Case, rng: np.random.Generator) -> tuple[Remark, ...]:
     """A reason if the density jumps or ends abruptly, where no test of the shape is valid."""
-    jumps = budget.left >= COSTS["support"]
-    gap = discontinuity(counted, sample.x, sample.log_p, rng, jumps=jumps)
+    jumps = case.budget.left >= COSTS["support"]
+    gap = discontinuity(case.counted, case.sample.x, case.sample.log_p, rng, jumps=jumps)
     if gap is None:
-        return () if jumps else (remark("support"),)
-    what, need, remedy = discontinuity_words(gap)
-    where = mode_descriptions(gap.x[None], counted.coordinate_names)[0]
-    return (remark("edge", what=what, where=where, need=need, remedy=remedy),)
+        return () if jumps else (not_examined("support"),)
+    what, need, remedy = draws_words.discontinuity_words(gap)
+    where = mode_descriptions(gap.x[None], case.counted.coordinate_names)[0]
+    return (reason("edge", what=what, where=where, need=need, remedy=remedy),)
 
 
 class CaseModes(NamedTuple):
@@ -142,52 +174,52 @@ class CaseModes(NamedTuple):
     rows: np.ndarray
     remarks: tuple[Remark, ...]
     improper: bool = False  #: whether the search says that the density is
+    made: int = 0  #: evaluations when the step ended
 
 
-def find_known_modes(
-    case: Case, modes: Any, box: np.ndarray | None, *, progress: bool | None, rng: np.random.Generator
-) -> CaseModes:
+def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generator) -> CaseModes:
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
     x, target, budget = case.sample.x, case.target, case.budget
-    if modes is not None:
-        given = modes_with_mass(as_modes(modes, target, budget), x, 100 * len(x))
-        return CaseModes(given, np.arange(len(x)), (remark("other modes"),))
+    if case.settings["modes"] is not None:
+        given = modes_with_mass(as_modes(case.settings["modes"], target, budget), x, 100 * len(x))
+        return CaseModes(given, np.arange(len(x)), (not_examined("other modes"),), made=case.end("modes"))
     held, tested = hold_out(len(x), case.sample.chain, case.sample.group)
     later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
     allowed = Budget(max(budget.left / 2, budget.left - later))
-    found = search_from_draws(target, x, held, box, budget=allowed, progress=progress, rng=rng)
+    found = search_from_draws(target, x, held, box, budget=allowed, progress=case.progress, rng=rng)
     budget.made += allowed.made
     remarks = remarks_of("warning", *found.warnings)
     if len(held):
-        remarks += (remark("held-out draws", held=len(held), tested=len(tested)),)
+        remarks += (not_examined("held-out draws", held=len(held), tested=len(tested)),)
+    known = CaseModes(found, tested, remarks, made=case.end("modes"))
     if len(found):
-        remarks += remarks_of("context", *search_context(found, target.coordinate_names))
-        return CaseModes(found, tested, (*remarks, remark("modes not found")))
-    search = found.search
+        context = remarks_of("context", *search_context(found, target.coordinate_names))
+        return known._replace(remarks=(*remarks, *context, not_examined("modes not found")))
+    return _without_modes(known, x[held] if len(held) else x)
+
+
+def _without_modes(known: CaseModes, x: np.ndarray) -> CaseModes:
+    """The median and spread of draws x in place of modes that a search did not find."""
+    search = known.modes.search
     assert search is not None
-    why = remark("no mode", message=search.message)
+    why = reason("no mode", message=search.message)
     if search.reason in ("max_evaluations", "max_seconds"):
         why = why._replace(kind="not examined")  # no obstacle to the tests of the shape
-    centre, scale = location_and_scale(x[held] if len(held) else x, rounded=True)
+    centre, scale = location_and_scale(x, rounded=True)
     spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=search)
-    return CaseModes(spread, tested, (*remarks, why), improper=search.reason == "improper")
-
-
-class Run(NamedTuple):
-    """A test of some rows of the draws; it takes the number of replicates and a stream."""
-
-    rows: np.ndarray
-    test: Callable[..., GofResult]
+    improper = search.reason == "improper"
+    return known._replace(modes=spread, remarks=(*known.remarks, why), improper=improper)
 
 
 class Tested(NamedTuple):
     """The tests that ran, taken together at one level, and what else was seen."""
 
-    tests: Mapping[str, GofResult]
+    tests: Mapping[str, Any]  #: results by name
     adjusted_pvalues: dict[str, float]  #: by Holm's method
     alpha: float
     improbable_rows: np.ndarray = np.arange(0)  #: draws of negligible probability
     remarks: tuple[Remark, ...] = ()
+    made: int = 0  #: evaluations when the step ended
 
     @property
     def rejected(self) -> set[str]:
@@ -202,8 +234,13 @@ class Tested(NamedTuple):
     @property
     def weights(self) -> FluxResult | None:
         """The test of the mode weights, if it ran."""
-        result = self.tests.get("weights")
-        return result if isinstance(result, FluxResult) else None
+        return self.tests.get("weights")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether chains change mode too rarely for a test of the mode weights."""
+        flux = self.weights
+        return flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
@@ -239,42 +276,56 @@ def close_to_level(tested: Tested) -> list[str]:
     return found
 
 
-def run_tests(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
+def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
     """The tests that apply; with more replicates where it is open on which side of the level they are."""
     improbable = _improbable_rows(case, known.modes)
-    unknown = _unknown_mode_remarks(case, known.modes)
-    if known.improper or not case.valid:
-        return combine({}, alpha)._replace(improbable_rows=improbable, remarks=unknown)
+    remarks = _unknown_mode_remarks(case, known.modes)
+    tested = combine({}, case.settings["alpha"])
+    if case.valid and not known.improper:
+        tested = _tested(case, known, tested.alpha, rng)
+        remarks = tested.remarks + remarks
+    return tested._replace(improbable_rows=improbable, remarks=remarks, made=case.end("tests"))
+
+
+Run = tuple[np.ndarray, Callable[..., GofResult]]  # rows, and their test by number of replicates and stream
+
+
+def _tested(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
+    """The tests that apply, and what is to be said of them."""
     runs, remarks = _applicable_tests(case, known, alpha)
-    names = ("kernel", "moments", "weights", "chains")
-    streams, more = (dict(zip(names, rng.spawn(4), strict=True)) for _ in range(2))
+    streams, more = (dict(zip(TESTS, rng.spawn(4), strict=True)) for _ in range(2))
     n, dim = case.sample.x.shape
 
-    def results(chosen: Iterable[str], size: int, rngs: Mapping[str, Any]) -> dict[str, GofResult]:
-        made = {name: runs[name].test(n_resamples=size - 1, rng=rngs[name]) for name in chosen}
-        return {k: replace(among_all(result, runs[k].rows, n), dim=dim) for k, result in made.items()}
+    def result(name: str, size: int, stream: np.random.Generator) -> GofResult:
+        rows, test = runs[name]
+        return replace(among_all(test(n_resamples=size - 1, rng=stream), rows, n), dim=dim)
 
     size = int(np.clip(50 / alpha, 1000, MAX_REPLICATES))  # enough for the smallest threshold of Holm
-    tests = results(runs, size, streams)
+    tests = {name: result(name, size, streams[name]) for name in runs}
     if size < MAX_REPLICATES:
-        tests |= results(close_to_level(combine(tests, alpha)), MAX_REPLICATES, more)
+        for name in close_to_level(combine(tests, alpha)):
+            tests[name] = result(name, MAX_REPLICATES, more[name])
     if "chains" in tests and np.isnan(tests["chains"].pvalue):
         del tests["chains"]
-        remarks += (remark("agreement"),)
-    remarks += remarks_of("warning", *(text for result in tests.values() for text in result.warnings))
-    return combine(tests, alpha)._replace(improbable_rows=improbable, remarks=remarks + unknown)
+        remarks += (not_examined("agreement"),)
+    for one in tests.values():
+        remarks += remarks_of("warning", *one.warnings)
+        floor = len(tests) * one.pvalue_floor
+        if floor > alpha:
+            remarks += (reason("level", test=one.test, alpha=alpha, floor=floor),)
+    return combine(tests, alpha)._replace(remarks=remarks)
 
 
 def _unknown_mode_remarks(case: Case, modes: Modes) -> tuple[Remark, ...]:
     """Climb from some draws: a large share at unknown modes makes a non-rejection inconclusive."""
     part = case.sample.rows(case.scored)
     if not len(part.x) or case.budget.left < COSTS["climbs"]:
-        return (remark("climbs"),)
+        return (not_examined("climbs"),)
     climbed = climb_from_draws(part.x, part.scores, case.target, modes, case.budget)
     if not climbed.n_unknown:
         return ()
     where = mode_descriptions(*to_constrained(climbed.locations[:1], case.target))[0]
-    found = remark("unknown modes", n=climbed.n_unknown, examined=len(part.x), where=where)
+    found = reason("unknown modes", n=climbed.n_unknown, examined=len(part.x), where=where)
     many = climbed.n_unknown > USUAL_TOLERANCE * len(part.x)
     return (found if many else found._replace(kind="not examined"),)
 
@@ -299,25 +350,24 @@ def _applicable_tests(
     case: Case, known: CaseModes, alpha: float
 ) -> tuple[dict[str, Run], tuple[Remark, ...]]:
     """The tests that draws and budget allow, in the order of the verdict, and why others are not made."""
+    modes, budget = known.modes, case.budget
     rows = np.intersect1d(known.rows, case.scored)
     part = case.sample.rows(rows)
     least = min(MIN_DRAWS, len(known.rows))
     runs: dict[str, Run] = {}
     remarks: tuple[Remark, ...] = ()
     if len(rows) < least:
-        remarks = (remark("few scores", n=len(rows), least=MIN_DRAWS),)
+        remarks = (reason("few scores", n=len(rows), least=MIN_DRAWS),)
     elif case.smooth:
-        runs, remarks = _shape_tests(case, rows, known.modes, alpha)
-    if len(known.modes) > 1 and case.budget.left < least * (len(known.modes) - 1):
-        remarks += (remark("weights"),)
-    elif len(known.modes) > 1:
+        runs, remarks = _shape_tests(case, rows, modes, alpha)
+    if len(modes) > 1 and budget.left < least * (len(modes) - 1):
+        remarks += (not_examined("weights"),)
+    elif len(modes) > 1:
         tested = case.sample.rows(known.rows)
-        runs["weights"] = Run(
-            known.rows, partial(flux_core, tested, case.counted, known.modes, budget=case.budget)
-        )
+        runs["weights"] = known.rows, partial(flux_core, tested, case.counted, modes, budget=budget)
     if part.chain is not None and len(rows):  # in the means of Stein features, which are 0 within every mode
-        features = plain_features(part, average_root(known.modes.covariances))
-        runs["chains"] = Run(rows, partial(agreement, features, part.chain))
+        features = plain_features(part, average_root(modes.covariances))
+        runs["chains"] = rows, partial(agreement, features, part.chain)
     return runs, remarks
 
 
@@ -329,55 +379,83 @@ def _shape_tests(
     whiten = average_root(modes.covariances)
     blocks = cut = None
     remarks: tuple[Remark, ...] = ()
+    step = -(-len(rows) // MAX_KERNEL_DRAWS)
+    some = np.arange(0, len(rows), step)
     if part.chain is not None:
-        blocks = _blocks_of_chains(part, whiten)
+        blocks = blocks_of_chains(part, whiten)
         if not blocks.enough:
-            return {}, (remark("short chains", remedy=blocks.remedy),)
-        remarks = remarks_of("context", effective_size(len(rows), blocks.record))
+            return {}, (reason("short chains", remedy=blocks.remedy),)
+        remarks = remarks_of("context", draws_words.effective_size(len(rows), blocks.record))
         cut = moment_blocks(blocks, plain_features(part, whiten), part.chain)
-    some = np.arange(0, len(rows), -(-len(rows) // MAX_KERNEL_DRAWS))
+        blocks = replace(blocks, label=blocks.label[::step])
     if len(some) < len(rows):
-        remarks += (remark("some draws", n=len(rows)),)
-    cut_some = None if blocks is None else replace(blocks, label=blocks.label[some])
+        remarks += (not_examined("some draws", n=len(rows)),)
     units = modes if widths_differ(modes) else None  # of each mode, or of the average covariance
 
     def kernel_test(n_resamples: int, rng: np.random.Generator) -> GofResult:
         options = QuadraticOptions(bootstrap="blocks", n_resamples=n_resamples + 1)
         aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=alpha)
         chosen, streams = part.rows(some), spawn_streams(rng)
-        return ksdagg_core(
-            chosen, options, aggregation, streams, whiten=whiten, modes=units, blocks=cut_some
-        )[0]
+        return ksdagg_core(chosen, options, aggregation, streams, whiten=whiten, modes=units, blocks=blocks)[
+            0
+        ]
 
-    runs = {"kernel": Run(rows[some], kernel_test)}
+    runs: dict[str, Run] = {"kernel": (rows[some], kernel_test)}
     if len(rows) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
-        return runs, (*remarks, remark("moments", least=MIN_MOMENT_DRAWS))
+        return runs, (*remarks, not_examined("moments", least=MIN_MOMENT_DRAWS))
     rays = case.counted.log_density if case.budget.left >= COSTS["rays"] else None
     test = partial(moment_core, part, modes, user_parameters(case.target), blocks=cut, log_density=rays)
-    return runs | {"moments": Run(rows, test)}, remarks
-
-
-def _blocks_of_chains(part: Sample, whiten: np.ndarray) -> Blocks:
-    """Blocks for the tests of the shape, by the autocorrelation time of the draws' contributions."""
-    z = whitened(part.x, whiten)
-    slopes = whitened_scores(part.scores, whiten)
-    widths = collection(z, "reference", evenly=True)[::3]  # neighbours are alike
-    assert part.chain is not None
-    return chain_blocks(part.chain, [(z[None], slopes[None])], IMQ(), widths, part.weight)
+    return runs | {"moments": (rows, test)}, remarks
 
 
 class Measured(NamedTuple):
     """How far off the draws' own numbers are."""
 
-    accuracy: AccuracyResult | None  #: None where it could not be estimated
     parameters: tuple[ParameterAccuracy, ...]  #: one per parameter of the user, NaN where unknown
     mode_table: ModeTable | None  #: shares of the modes, if there are several
-    remarks: tuple[Remark, ...] = ()
+    mode_moments: tuple[np.ndarray, np.ndarray] | None = None
     k_hat: float | None = None  #: None without log q
+    answer: bool | None = None  #: whether all errors, those of shares too, are within the tolerance
+    right_shares: bool | None = None  #: whether all shares are within the tolerance; True with one mode
+    wrong_shares: np.ndarray = np.arange(0)  #: (M,) which shares are outside it
+    remarks: tuple[Remark, ...] = ()
+    made: int = 0  #: evaluations when the step ended
 
 
 def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
-    """Means and standard deviations of the density beside those of the draws.
+    """Means, standard deviations and shares of the density beside those of the draws."""
+    found = _measured(case, known, tested, rng)
+    right = True if len(known.modes) == 1 else None
+    if found.mode_table is not None:
+        right, wrong = _compare_shares(found.mode_table, case.tolerance)
+        found = found._replace(wrong_shares=wrong)
+    answers = (found.answer, right)
+    answer = False if False in answers else True if all(answers) else None
+    answer = answer if case.valid else None
+    remarks = found.remarks
+    harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
+    if case.sample.weight is not None and right:
+        harmless.append("stuck chains")  # weights have set the shares: they are a fact
+    if tested.weights is not None and tested.weights.inconclusive_reason not in harmless:
+        remarks += (Remark("reason", *weight_reason_and_remedy(tested.weights)),)
+    if case.settings["tolerance"] is not None and answer is None:
+        remarks += (reason("tolerance", tolerance=case.tolerance, more=case.more_draws),)
+    made = case.end("accuracy")
+    return found._replace(answer=answer, right_shares=right, remarks=remarks, made=made)
+
+
+def _compare_shares(table: ModeTable, tolerance: float) -> tuple[bool | None, np.ndarray]:
+    """Whether all errors of shares are within the tolerance, and (M,) which are outside it, jointly."""
+    wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)
+    error = table.error[:, None]
+    low, high = (error + wider * (table.error_interval - error)).T
+    wrong = (low > tolerance) | (high < -tolerance)
+    within = np.all(np.abs(table.error_interval) <= tolerance)
+    return False if wrong.any() else True if within else None, wrong
+
+
+def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
+    """What walkers and weights say of the density, not yet compared with the tolerance.
 
     Walkers do not start at improbable draws; the means and sds of the draws are those of all of them. Where
     the shape is wrong, the shares of the density are those that the walkers imply, not the draws; walkers
@@ -386,25 +464,24 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
     table = None if tested.weights is None else tested.weights.mode_table
     unknown = len(known.modes) > 1 and table is None
     if known.improper or unknown or len(case.scored) < len(case.values):
-        return Measured(None, _parameters(case, ()), table, (remark("accuracy"),))
+        return Measured(_parameters(case, ()), table, remarks=(not_examined("accuracy"),))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
     shares = None if tested.wrong_shape else table
     found = accuracy_core(sample, case.target, known.modes, mode_table=shares, budget=case.budget, rng=rng)
-    k_hat = None
-    remarks = remarks_of("not examined", *found.warnings)
+    records, k_hat, remarks = found.parameters, None, remarks_of("not examined", *found.warnings)
     if case.log_q is not None:
         k_hat, weighted = importance_accuracy(case.sample, case.target, case.log_q)
-        found = replace(found, parameters=better_records(found.parameters, k_hat, weighted))
+        records = better_records(records, k_hat, weighted)
         remarks += remarks_of("context", words.k_hat_text(k_hat))
-    records = found.parameters if found.largest is not None else ()
     if tested.wrong_shape and table is not None and found.mode_table is not None:
         certain = 1.0 if all(record.forgotten for record in records) else np.nan
         fields = ("implied", "implied_interval", "implied_covariance")
         table = replace(table, **{name: certain * getattr(found.mode_table, name) for name in fields})
     parameters = _parameters(case, records)
     names = {item.parameter for item in records}
-    found = replace(found, parameters=tuple(item for item in parameters if item.parameter in names))
-    return Measured(found, parameters, table, remarks, k_hat)
+    whole = replace(found, parameters=tuple(item for item in parameters if item.parameter in names))
+    answer = whole.answer(case.tolerance)
+    return Measured(parameters, table, found.mode_moments, k_hat, answer, remarks=remarks)
 
 
 def _parameters(case: Case, records: tuple[ParameterAccuracy, ...]) -> tuple[ParameterAccuracy, ...]:
@@ -412,35 +489,9 @@ def _parameters(case: Case, records: tuple[ParameterAccuracy, ...]) -> tuple[Par
     by_name = {item.parameter: item for item in records}
     mean = np.average(case.values, axis=0, weights=case.sample.weight)
     sd = np.sqrt(np.average((case.values - mean) ** 2, axis=0, weights=case.sample.weight))
-    mixing = case.convergence
-    of_chains = np.full((3, len(case.names)), np.nan)
-    if mixing is not None:
-        of_chains = np.array([mixing.ess_bulk, mixing.ess_tail, mixing.rhat])
     columns = ("draws_mean", "draws_sd", "ess_bulk", "ess_tail", "r_hat")
-    numbers = np.stack([mean, sd, *of_chains], axis=1).tolist()
+    numbers = np.stack([mean, sd, *case.mixing], axis=1).tolist()
     return tuple(
         replace(by_name.get(name, ParameterAccuracy(name)), **dict(zip(columns, row, strict=True)))
         for name, row in zip(case.names, numbers, strict=True)
     )
-
-
-def step_evaluations(
-    case: Case, made: Sequence[int], n_modes: int, *, searched: bool
-) -> tuple[StepEvaluations, ...]:
-    """Per step the evaluations that leave nothing out, and those made, by their sums when each step ended."""
-    n = len(case.values)
-    planned = {
-        "draws": n * (1 + case.score_cost) + COSTS["support"],
-        "modes": COSTS["search"] * case.score_cost if searched else 0,
-        "tests": COSTS["rays"] + COSTS["climbs"] + n * (n_modes - 1),
-        "accuracy": COSTS["walkers"] * case.score_cost,
-    }
-    counts = np.diff(made, prepend=0).tolist()
-    return tuple(StepEvaluations(*step) for step in zip(planned, planned.values(), counts, strict=True))
-
-
-def end_step(name: str, budget: Budget, progress: bool | None) -> int:
-    """The evaluations made so far; with `progress` a line on standard error says so."""
-    if progress and sys.stderr is not None:
-        sys.stderr.write(words.step_line(name, budget.made, time.perf_counter() - budget.began))
-    return budget.made

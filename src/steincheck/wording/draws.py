@@ -97,8 +97,8 @@ def effective_size(n: int, blocks: Any) -> str:
     return f"The effective sample size of the {n} tested draws is about {size} ({how})."
 
 
-def draws_context(sample: Sample, convergence: Any) -> str:
-    """How the draws were treated, with what is commonly reported of chains, a `Convergence`."""
+def draws_context(sample: Sample, mixing: np.ndarray) -> str:
+    """How the draws were treated; of chains the bulk ESS, tail ESS and R-hat (3, k) of their parameters."""
     n, chain = len(sample.x), sample.chain
     worth = ""
     if sample.weight is not None or sample.group is not None:
@@ -107,10 +107,10 @@ def draws_context(sample: Sample, convergence: Any) -> str:
         return f"The draws were tested as independent.{worth}"
     chains = "one chain" if chain[-1] == 0 else f"{chain[-1] + 1} chains"
     treated = f"The {n} draws were tested as {chains}: H0 is that they are stationary at the density.{worth}"
-    if not np.isfinite(convergence.rhat).all():  # chains of a few draws have none
+    if not np.isfinite(mixing).all():  # chains of a few draws have none
         return treated
-    sizes = f"bulk ESS is at least {min(convergence.ess_bulk):.0f}, tail ESS {min(convergence.ess_tail):.0f}"
-    return f"{treated} Over all coordinates {sizes}, R-hat at most {max(convergence.rhat):.3f}."
+    sizes = f"bulk ESS is at least {mixing[0].min():.0f}, tail ESS {mixing[1].min():.0f}"
+    return f"{treated} Over all coordinates {sizes}, R-hat at most {mixing[2].max():.3f}."
 
 
 # --- the density at the draws ---

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
+from .numbers import (
+    USUAL_TOLERANCE,
+    count_text,
+    estimate_text,
+    interval_text,
+    list_text,
+    pvalue_text,
+    share_of_density,
+)
 
 if TYPE_CHECKING:
-    from ..result import Finding, ModeTable, ParameterAccuracy
-    from ..verdict.findings import Evidence
+    from ..result import ModeTable, ParameterAccuracy, Verdict
 
 RemarkKind = Literal["warning", "context", "reason", "not examined"]
 
@@ -24,71 +31,58 @@ class Remark(NamedTuple):
     remedy: str = ""  #: what to do about a reason
 
 
-REMARKS = {  # what was not done, or why there is no answer, and what would help
-    "other modes": Remark("not examined", "modes other than those given"),
-    "modes not found": Remark("not examined", "modes that the search did not find"),
-    "held-out draws": Remark(
-        "not examined",
-        "the {held} held-out draws that started the mode search: the other {tested} were tested",
-    ),
-    "support": Remark("not examined", "whether the density jumps or ends abruptly"),
-    "climbs": Remark("not examined", "whether draws belong to unknown modes"),
-    "weights": Remark("not examined", "whether the mode weights are right"),
-    "accuracy": Remark("not examined", "how far off the means and standard deviations are"),
-    "agreement": Remark("not examined", "whether the chains agree: there are too few blocks to compare"),
-    "moments": Remark(
-        "not examined", "location, spread and correlation: this requires about {least} independent draws"
-    ),
-    "some draws": Remark(
-        "not examined",
-        "the shape at all of the {n} draws: the kernel test costs n^2 and looked at some of them",
-    ),
-    "limit": Remark(
-        "not examined",
-        "what more than {limit:,} evaluations of the density would show: `max_evaluations={enough}, "
-        "max_seconds=None` would be enough",
-    ),
-    "swapped axes": Remark(
-        "reason",
+NOT_EXAMINED = {
+    "other modes": "modes other than those given",
+    "modes not found": "modes that the search did not find",
+    "held-out draws": "the {held} held-out draws that started the mode search: the other {tested} were tested",
+    "support": "whether the density jumps or ends abruptly",
+    "climbs": "whether draws belong to unknown modes",
+    "weights": "whether the mode weights are right",
+    "accuracy": "how far off the means and standard deviations are",
+    "agreement": "whether the chains agree: there are too few blocks to compare",
+    "moments": "location, spread and correlation: this requires about {least} independent draws",
+    "some draws": "the shape at all of the {n} draws: the kernel test costs n^2 and looked at some of them",
+    "limit": "what more than {limit:,} evaluations of the density would show: `max_evaluations={enough}, "
+    "max_seconds=None` would be enough",
+}
+REASONS = {  # why a non-rejection is inconclusive, and what to do about it
+    "swapped axes": (
         "draws are correlated across chains, not within them: the axes seem to be swapped",
         "swap the first two axes of the draws",
     ),
-    "no mode": Remark("reason", "{message}", "correct the log density or its score, or give `modes`"),
-    "edge": Remark(
-        "reason", "the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"
-    ),
-    "short chains": Remark("reason", "the shape could not be tested: {remedy}", "run longer chains"),
-    "few scores": Remark(
-        "reason",
+    "no mode": ("{message}", "correct the log density or its score, or give `modes`"),
+    "edge": ("the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"),
+    "short chains": ("the shape could not be tested: {remedy}", "run longer chains"),
+    "few scores": (
         "the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}",
         "allow more evaluations; where the target has no score, give it one",
     ),
-    "few draws": Remark(
-        "reason", "{n:.0f} draws are too few: below {least} a non-rejection is inconclusive", "{more}"
-    ),
-    "level": Remark(
-        "reason",
+    "few draws": ("{n:.0f} draws are too few: below {least} a non-rejection is inconclusive", "{more}"),
+    "level": (
         "the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}",
         "choose `alpha` above {floor:.2g}",
     ),
-    "tolerance": Remark(
-        "reason",
+    "tolerance": (
         "the intervals of some errors are not all within {tolerance:g}, and none is outside",
         "allow more evaluations of the density, or {more}",
     ),
-    "unknown modes": Remark(
-        "reason",
+    "unknown modes": (
         "the weights of modes not listed: {n} of {examined} draws examined belong to unknown modes, for "
         "example ({where})",
-        "add them to `modes`, or allow the search more evaluations",
+        "give all `modes`, or allow a search more evaluations or a box, `bounds`",
     ),
 }
 
 
-def remark(name: str, **fields: Any) -> Remark:
-    """One of the remarks, with its numbers."""
-    kind, text, remedy = REMARKS[name]
-    return Remark(kind, text.format(**fields), remedy.format(**fields))
+def not_examined(name: str, **fields: Any) -> Remark:
+    """What was not done, with its numbers."""
+    return Remark("not examined", NOT_EXAMINED[name].format(**fields))
+
+
+def reason(name: str, **fields: Any) -> Remark:
+    """One of the reasons, with its numbers."""
+    text, remedy = REASONS[name]
+    return Remark("reason", text.format(**fields), remedy.format(**fields))
 
 
 def remarks_of(kind: RemarkKind, *texts: str) -> tuple[Remark, ...]:
@@ -96,14 +90,15 @@ def remarks_of(kind: RemarkKind, *texts: str) -> tuple[Remark, ...]:
     return tuple(Remark(kind, text) for text in texts)
 
 
-def sampler_warnings(divergences: int | None, rhat: np.ndarray | None, names: Sequence[str]) -> list[str]:
+def sampler_warnings(divergences: int | None, rhat: np.ndarray, names: Sequence[str]) -> list[str]:
     """Divergent transitions, and the parameter with the largest R-hat, if that is above 1.1, as is usual."""
     found = [f"the sampler reports {count_text(divergences, 'divergent transition')}"] if divergences else []
-    if rhat is None or not np.nanmax(rhat, initial=1.0) > 1.1:
-        return found
-    k = int(np.nanargmax(rhat))
-    unmixed = f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"
-    return [*found, unmixed]
+    if np.nanmax(rhat, initial=1.0) > 1.1:
+        k = int(np.nanargmax(rhat))
+        found.append(
+            f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"
+        )
+    return found
 
 
 def step_line(name: str, made: int, seconds: float) -> str:
@@ -121,17 +116,14 @@ def k_hat_text(k_hat: float) -> str:
 # --- the answer ---
 
 
-def headline(
-    fits: bool | None, evidence: Evidence, findings: Sequence[Finding], reasons: Sequence[str]
-) -> str:
+def headline(verdict: Verdict) -> str:
     """The answer in one or two sentences, with what the numbers say; no p-value where a fact decides."""
-    tested, tolerance = evidence.tested, evidence.tolerance
-    smallest = min(tested.adjusted_pvalues.values(), default=1.0)
-    at_floor = any(
-        result.at_floor and tested.adjusted_pvalues[name] == smallest for name, result in tested.tests.items()
-    )
-    p = f" (p {pvalue_text(smallest, smallest=at_floor)})"
-    if not tested.tests or (fits is False and not tested.rejected):
+    fits, tolerance = verdict.fits, verdict.tolerance
+    smallest = [
+        one for name, one in verdict.tests.items() if verdict.adjusted_pvalues[name] == verdict.pvalue
+    ]
+    p = f" (p {pvalue_text(verdict.pvalue, smallest=any(one.at_floor for one in smallest))})"
+    if not verdict.tests or (fits is False and verdict.pvalue > verdict.alpha):
         p = ""
     answers = {
         True: f"No misfit found{p}.",
@@ -145,16 +137,13 @@ def headline(
             None: f"Cannot tell whether the draws are within the tolerance {tolerance:g}{p}:",
         }
     details = {
-        True: accuracy_sentence(evidence.measured.parameters, evidence.allowed_error),
-        False: "".join(finding.text for finding in findings[:1]),
-        None: "; ".join(reasons),
+        True: accuracy_sentence(verdict.accuracy, USUAL_TOLERANCE if tolerance is None else tolerance),
+        False: "".join(finding.text for finding in verdict.findings[:1]),
+        None: "; ".join(verdict.inconclusive_reasons),
     }
-    return f"{answers[fits]} {sentence(details[fits])}".rstrip()
-
-
-def sentence(text: str) -> str:
-    """The text with a full stop, unless it is empty or ends with a mark already."""
-    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
+    detail = details[fits]
+    stop = "." if detail and not detail.endswith((".", "?", "!")) else ""
+    return f"{answers[fits]} {detail}{stop}".rstrip()
 
 
 def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> str:
@@ -259,11 +248,6 @@ ADVICE = {
     "impossible": "inspect the draws named above: a few wrong ones can spoil means and sds",
     "odd chain": "look at the trace of the chain named above, and at where it started",
 }
-
-
-def remedies(texts: Iterable[str]) -> list[str]:
-    """What to do where no advice applies: the remedies of the reasons that there is no answer, each once."""
-    return [f"{text}, then check again" for text in dict.fromkeys(texts)]
 
 
 # --- tests of samplers ---
