@@ -137,7 +137,7 @@ def test_one_mode_and_one_dimension():
     verdict = a_verdict(60, 1)
     one = Modes(np.zeros((1, 1)), np.ones((1, 1, 1)), np.zeros(1))
     target = sc.models.gaussian_mixture([[0.0]])
-    without_shares = {"modes": one, "tests": {}, "adjusted_pvalues": {}}
+    without_shares = {"modes": one, "mode_table": None, "tests": {}, "adjusted_pvalues": {}}
     text = page_html(replace(verdict, **without_shares), target.sample(60, 0), target)
     assert text.count("<svg") == 2  # errors and draws
     assert ">Modes</h2>" not in text
@@ -156,7 +156,7 @@ def test_links_are_followed_and_modes_kept(tmp_path):
 def test_without_accuracy_modes_or_tests_these_sections_are_missing():
     x = np.random.default_rng(0).normal(size=(60, 2))
     unknown = tuple(ParameterAccuracy(name) for name in "ab")
-    bare = a_verdict(60, 2, accuracy=unknown, tests={}, adjusted_pvalues={})
+    bare = a_verdict(60, 2, accuracy=unknown, mode_table=None, tests={}, adjusted_pvalues={})
     text = page_html(bare, x)
     assert "No test was run." in text
     assert ">Errors</h2>" not in text

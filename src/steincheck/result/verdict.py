@@ -12,7 +12,7 @@ from scipy import special
 from ..wording.numbers import mode_descriptions, pvalue_text
 from ..wording.page import error_table, verdict_lines
 from ..wording.verdict import headline
-from .gof import FluxResult, GofResult
+from .gof import GofResult
 from .modes import ImportanceWeights, Modes, ModeTable
 from .record import Record, Table, as_plain
 
@@ -246,6 +246,8 @@ class Verdict(Record):
     accuracy : tuple of ParameterAccuracy
         Per parameter: mean and standard deviation of the draws, those of the density with 95 % intervals, and
         the errors; NaN where they could not be estimated.
+    mode_table : ModeTable or None
+        Share of the draws and of the density at each mode; None unless several modes can be listed.
     findings : tuple of Finding
         What is wrong and by how much; empty unless `fits` is False.
     advice : tuple of str
@@ -280,6 +282,7 @@ class Verdict(Record):
     tests: Mapping[str, GofResult]
     adjusted_pvalues: Mapping[str, float]
     accuracy: tuple[ParameterAccuracy, ...]
+    mode_table: ModeTable | None = None
     findings: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
     importance_weights: ImportanceWeights | None = None
@@ -331,12 +334,6 @@ class Verdict(Record):
     def dim(self) -> int:
         """Dimension of the draws."""
         return len(self.names)
-
-    @property
-    def mode_table(self) -> ModeTable | None:
-        """Share of the draws and of the density at each mode; None unless several modes can be listed."""
-        weights = self.tests.get("weights")
-        return weights.mode_table if isinstance(weights, FluxResult) else None
 
     @property
     def mode_descriptions(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 from scipy import stats
@@ -29,29 +30,22 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     limit, enough = case.settings["max_evaluations"], sum(max(step[1:]) for step in steps)
     if limit is not None and limit < enough:
         remarks.append(not_examined("limit", limit=limit, enough=enough))
-    remedies = {text: remedy for kind, text, remedy in remarks if kind == "reason"}
-    fits = measured.answer
-    if case.settings["tolerance"] is None:
-        wrong_by_fact = len(tested.improbable_rows) or (tested.stuck and measured.right_shares is False)
-        fits = False if tested.rejected or wrong_by_fact else None if remedies else True
+    kinds = get_args(RemarkKind)  # per kind each text once, with its remedy
+    texts = {kind: {one.text: one.remedy for one in remarks if one.kind == kind} for kind in kinds}
+    remedies = texts["reason"]
+    fits = _answer(case, tested, measured, conclusive=not remedies)
     findings = all_findings(case, known, tested, measured) if fits is False else ()
     mode = _mode_of_every_draw(case, known, tested)
     weights = _importance_weights(case, measured, mode)
-    tests = dict(tested.tests)
-    if tested.weights is not None:
-        tests["weights"] = replace(tested.weights, mode_table=measured.mode_table)
     advice = [words.ADVICE[name] for name in _advice(case, known, tested, measured, findings, weights)]
     advice = advice or [f"{remedy}, then check again" for remedy in dict.fromkeys(remedies.values())]
 
-    def texts(chosen: RemarkKind) -> tuple[str, ...]:
-        """Each of them once; what is a reason is not a warning as well."""
-        return tuple({text: None for kind, text, _ in remarks if kind == chosen and text not in remedies})
-
     return Verdict(
         fits=fits,
-        tests=tests,
+        tests=tested.tests,
         adjusted_pvalues=tested.adjusted_pvalues,
         accuracy=measured.parameters,
+        mode_table=measured.mode_table,
         findings=findings,
         advice=() if fits else tuple(advice),
         importance_weights=weights,
@@ -61,9 +55,9 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
         mode_of_draw=None if mode is None else _of_all_draws(mode, case, -1),
         k_hat=measured.k_hat,
         inconclusive_reasons=tuple(remedies),
-        not_examined=texts("not examined") + (() if fits is None else tuple(remedies)),
-        context=texts("context"),
-        warnings=texts("warning"),
+        not_examined=(*texts["not examined"], *(() if fits is None else remedies)),
+        context=tuple(texts["context"]),
+        warnings=tuple(text for text in texts["warning"] if text not in remedies),
         evaluations=steps,
         n=len(case.values),
         effective_sample_size=case.sample.effective_size,
@@ -71,6 +65,16 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
         version=__version__,
         settings=case.settings,
     )
+
+
+def _answer(case: Case, tested: Tested, measured: Measured, *, conclusive: bool) -> bool | None:
+    """Whether the draws fit, by the errors if there is a tolerance, by tests and facts otherwise."""
+    if case.settings["tolerance"] is not None:
+        return measured.answer
+    wrong_shares = tested.stuck and measured.right_shares is False
+    if tested.rejected or len(tested.improbable_rows) or wrong_shares:
+        return False
+    return True if conclusive else None
 
 
 def step_evaluations(

@@ -44,7 +44,6 @@ COSTS = {  # evaluations of parts of `check` that do not depend on the number of
     "climbs": 2_000,  # from 16 draws to modes that are not known
     "walkers": 20_000,  # scores of the first round of `estimate_accuracy` (accuracy_study.csv)
 }
-TESTS = ("kernel", "moments", "weights", "chains")
 
 
 class Case(NamedTuple):
@@ -293,7 +292,8 @@ Run = tuple[np.ndarray, Callable[..., GofResult]]  # rows, and their test by num
 def _tested(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
     """The tests that apply, and what is to be said of them."""
     runs, remarks = _applicable_tests(case, known, alpha)
-    streams, more = (dict(zip(TESTS, rng.spawn(4), strict=True)) for _ in range(2))
+    names = ("kernel", "moments", "weights", "chains")
+    streams, more = (dict(zip(names, rng.spawn(4), strict=True)) for _ in range(2))
     n, dim = case.sample.x.shape
 
     def result(name: str, size: int, stream: np.random.Generator) -> GofResult:

@@ -283,7 +283,7 @@ def moved_by_displacements() -> str:
 # --- accuracy ---
 
 
-REASONS = {
+ACCURACY_ENDS = {
     "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions",
     "max_rounds": "accuracy: intervals are rough after {n_transitions} transitions; give `max_evaluations`",
     "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
@@ -294,4 +294,4 @@ REASONS = {
 def accuracy_warnings(reasons: Sequence[str], n_transitions: int, acceptance: float) -> tuple[str, ...]:
     """What was not done."""
     known = {"n_transitions": n_transitions, "acceptance": acceptance}
-    return tuple(REASONS[reason].format(**known) for reason in reasons)
+    return tuple(ACCURACY_ENDS[reason].format(**known) for reason in reasons)

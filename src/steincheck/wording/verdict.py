@@ -34,7 +34,8 @@ class Remark(NamedTuple):
 NOT_EXAMINED = {
     "other modes": "modes other than those given",
     "modes not found": "modes that the search did not find",
-    "held-out draws": "the {held} held-out draws that started the mode search: the other {tested} were tested",
+    "held-out draws": "the {held} held-out draws that started the mode search: the other {tested} were "
+    "tested",
     "support": "whether the density jumps or ends abruptly",
     "climbs": "whether draws belong to unknown modes",
     "weights": "whether the mode weights are right",
