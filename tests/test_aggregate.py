@@ -104,20 +104,6 @@ class TestPerturbed:
         assert shifted.pvalue <= 0.01
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"bandwidths": "median"}, "`bandwidths` must be an array, None or 'paper', got 'median'"),
-        ({"bandwidth_weights": np.ones(10)}, "`bandwidth_weights` must have sum 1, got "),
-        ({"bandwidth_weights": [0.5, 0.5]}, r"must hold one weight per statistic, shape \(10,\), got shape"),
-        ({"kernel": sc.IMQ(123.0)}, "`kernel` must have no bandwidth of its own, got 123.0: .*`bandwidths`"),
-    ],
-)
-def test_bad_input(normal_target, change, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        ksdagg_test(np.random.default_rng(0).normal(size=(50, 2)), normal_target, **change)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bandwidths", [None, "paper"])
 def test_level_over_500_samples(bandwidths):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from harness import (
     assert_uniform,
-    normal_log_density,
 )
 from scipy import stats
 
@@ -57,28 +56,6 @@ def test_chains_and_verdicts_are_taken_and_open_questions_counted():
     assert found.test == "check"
     assert found.n_inconclusive == 2  # fewer than 50 draws
     assert "inconclusive: 2 samples" in str(found)
-
-
-def test_a_target_without_draws_of_its_own_needs_a_sampler():
-    plain = sc.Target(normal_log_density, dim=2)
-    with pytest.raises(TypeError, match="`sample` must be a function"):
-        sc.calibrate(plain, None, 30)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"test": "ksd"}, r"`test` must be a function test\(draws, target, rng=...\), got 'ksd'"),
-        (
-            {"test": lambda draws, target, rng: sc.ksd_test(draws, target, rng=rng).statistic},
-            "`test` must return an object with a number `pvalue`",
-        ),
-    ],
-)
-def test_bad_arguments_are_named(change, message):
-    options = {"sample": None, "test": QUICK} | change
-    with pytest.raises((TypeError, ValueError), match=message):
-        sc.calibrate(TARGET, n=30, repetitions=2, rng=0, **options)
 
 
 def test_what_check_rejects_for_a_fact_counts_at_every_level():

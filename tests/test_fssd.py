@@ -91,21 +91,6 @@ def test_training_finds_the_place():
     assert np.linalg.norm(result.locations[0] - [3, 0]) < 1.5
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"train_fraction": 0.01}, "must leave at least 2 draws on either side, but 0.01 of 100 draws is 1"),
-        ({"locations": np.zeros((3, 5))}, r"`locations` must have shape .*\(3, 5\)"),
-        ({"locations": np.zeros((0, 2))}, "`locations` must"),
-        ({"locations": np.zeros((1, 2)), "bandwidth": -1.0}, "`bandwidth` must be positive and finite, got"),
-        ({"bandwidth": 1.0}, "`bandwidth` goes with `locations`"),
-    ],
-)
-def test_bad_input(normal_target, change, message):
-    with pytest.raises(ValueError, match=message):
-        fssd_test(np.random.default_rng(0).normal(size=(100, 2)), normal_target, **change)
-
-
 def test_locations_that_see_nothing_cannot_tell(normal_target):
     x = np.random.default_rng(7).normal(size=(100, 2))
     with pytest.warns(UserWarning, match="too far from the draws"):
@@ -164,9 +149,3 @@ def test_units_do_not_matter(unit):
     np.testing.assert_allclose(b.locations / unit, a.locations, rtol=1e-5, atol=1e-6)
     assert b.bandwidth / unit**2 == pytest.approx(a.bandwidth, rel=1e-5)
     assert b.pvalue == pytest.approx(a.pvalue, abs=1e-3)
-
-
-def test_chains_too_short_to_train_on_are_refused(normal_target):
-    x = np.random.default_rng(0).normal(size=(20, 2, 2))
-    with pytest.raises(ValueError, match="`train_fraction` must leave at least 2 draws on either side"):
-        fssd_test(x, normal_target, rng=0)

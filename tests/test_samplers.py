@@ -117,24 +117,6 @@ def test_a_hopeless_scale_ends_with_a_warning(monkeypatch):
     assert 0 < chains.given_up[0] <= 200
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"scale": [1.0, 1.0, 1.0]}, "`scale` must be positive and finite, one number or 2"),
-        ({"blocks": [[0]]}, "`blocks` must hold every coordinate"),
-        ({"blocks": [[0, 1], [1]]}, "`blocks` must hold every coordinate"),
-        ({"burn_in": 10}, "`n_iterations` must exceed `burn_in`"),
-        ({"thin": 0}, "`thin` must be a positive integer"),
-        ({"log_density": lambda x: x}, "`log_density` must map one point"),
-        ({"log_density": lambda x: jnp.log(-jnp.sum(x**2) - 1)}, "finite at every row of `x0`"),
-    ],
-)
-def test_ram_rejects_bad_input(changes, message):
-    arguments = {"log_density": two_modes, "x0": MEANS, "scale": 1.0, "n_iterations": 10} | changes
-    with pytest.raises(ValueError, match=message):
-        repelling_attracting_metropolis(**arguments)
-
-
 def test_gibbs_draws_the_joint_density():
     """Weights of the components, and x within each of them, against exact draws."""
     B, b, c = np.array([[1.5, -0.5], [0.5, 1.0]]), np.array([0.3, -0.2]), np.array([0.4, -0.6])
@@ -155,9 +137,3 @@ def test_exact_rbm_draws_need_structure_or_few_hidden_units():
     assert samplers._has_orthogonal_columns(6 * np.eye(5, 9))
     assert samplers._has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
     assert not samplers._has_orthogonal_columns(B)
-
-
-@pytest.mark.parametrize(("n", "burn_in"), [(0, 5), (5, 0), (2.5, 5)])
-def test_gibbs_rejects_bad_counts(n, burn_in):
-    with pytest.raises(ValueError, match="must be a positive integer"):
-        gibbs_rbm(np.eye(2), None, None, n, burn_in=burn_in)

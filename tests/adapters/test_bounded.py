@@ -107,24 +107,6 @@ def test_a_transformed_model_pickles():
     np.testing.assert_allclose(again.log_density(y), free.log_density(y))
 
 
-@pytest.mark.parametrize(
-    ("support", "message"),
-    [
-        ((1, 1), "`support` must have low < high, coordinate 0 has"),
-        ([(0, 1)] * 3, "`support` must be one .* pair or 4 of them"),
-        (None, "`support` must be .low, high. pairs of numbers"),
-    ],
-)
-def test_a_bad_support_is_named(support, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sc.unbounded(in_numpy(), support)
-
-
-def test_a_transformed_target_is_not_transformed_again(free):
-    with pytest.raises(ValueError, match="`target` must not have been transformed already"):
-        sc.unbounded(free, (0, INF))
-
-
 def test_the_support_may_be_given_by_name():
     base = sc.from_jax(lambda x: -0.5 * x[0] ** 2 - jnp.exp(x[1]), dim=2, names=["mu", "sigma"])
     by_name = sc.unbounded(base, {"sigma": (0.0, np.inf)})

@@ -150,13 +150,6 @@ def test_unreadable_files(tmp_path, name):
         read_draws(tmp_path / name)
 
 
-def test_paths_name_files():
-    with pytest.raises(ValueError, match="`paths` must name at least one file"):
-        read_draws([])
-    with pytest.raises(TypeError, match=r"`paths` must be a path or a list of paths, got \[1, 2\]"):
-        read_draws([1, 2])
-
-
 def test_formats_that_need_a_package_name_what_installs_it(tmp_path, monkeypatch):
     for suffix, package, extra in ((".parquet", "pyarrow", "parquet"), (".nc", "xarray", "arviz")):
         path = tmp_path / f"draws{suffix}"

@@ -55,24 +55,6 @@ def test_arrays_with_and_without_chains():
     assert as_draws([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], 2).n_chains == 0
 
 
-@pytest.mark.parametrize(
-    ("draws", "dim", "error", "message"),
-    [
-        (np.zeros((4, 1, 2)), 2, ValueError, r"at least 2 draws per chain, chain 0 of 4 has 1"),
-        (np.zeros((4, 5, 3)), 2, ValueError, r"one column per coordinate, 2, got 3"),
-        (np.zeros((5, 3)), 2, ValueError, r"shape \(n, 2\) or \(chain, draw, 2\).*got \(5, 3\)"),
-        ([np.zeros((5, 2)), np.zeros((5, 3))], 2, ValueError, r"`draws` must have shape \(n, 2\)"),
-        ([np.zeros((5, 2)), np.zeros((0, 2))], 2, ValueError, "chain 1 of 2 has none"),
-        (np.zeros((2, 3, 0)), None, ValueError, "`draws` must have at least one coordinate"),
-        (np.zeros((0, 5, 2)), 2, ValueError, "at least 2 draws, got 0"),
-        (np.ones((50, 2), dtype=bool), 2, TypeError, r"`draws` must be .* got an array of dtype bool"),
-    ],
-)
-def test_bad_chains(draws, dim, error, message):
-    with pytest.raises(error, match=message):
-        as_draws(draws, dim)
-
-
 def test_values_that_are_not_finite_are_located():
     x = np.zeros((4, 25, 2))
     x[2, 17, 1] = np.nan
@@ -126,22 +108,6 @@ def test_dicts_of_arrays(arrays):
     assert matrix.names == ("L[0,0]", "L[0,1]", "L[1,0]", "L[1,1]")
     more = arrays | {"other": np.zeros(7)}
     check_same(as_draws(more, names=NAMES), arrays)
-
-
-@pytest.mark.parametrize(
-    ("draws", "dim", "error", "message"),
-    [
-        ({}, None, ValueError, "`draws` must hold draws, got an empty dict"),
-        ({"a": []}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers.* shape \(0,\)"),
-        ({"a": "text"}, None, TypeError, r"`draws`\['a'\] must be an array of real numbers.*dtype <U4"),
-        ({"a": np.zeros(5), "b": np.zeros(7)}, None, ValueError, r"same number of draws, got shapes \[\(5"),
-        ({"a": np.zeros(5), "b": np.zeros(5)}, 1, ValueError, r"got 2 \(a, b\); select columns by the"),
-        ({"chain": [0, np.nan], "mu": [1, 2]}, None, ValueError, r"chains must have no NaN, rows \[1\]"),
-    ],
-)
-def test_bad_dicts(draws, dim, error, message):
-    with pytest.raises(error, match=message):
-        as_draws(draws, dim)
 
 
 def test_columns_of_chains_and_weights_in_a_dict():
@@ -341,18 +307,6 @@ def test_results_of_nested_sampling_have_weights_and_threads():
     points = {"points": x, "weights": np.ones(5), "logl": np.zeros(5)}
     ultranest = as_draws({"weighted_samples": points, "paramnames": ["b", "a"]}, names=["a", "b"])
     np.testing.assert_array_equal(ultranest.values, x[:, ::-1])
-
-
-def test_one_kind_of_weights_is_given():
-    with pytest.raises(ValueError, match="`weights` and `log_weights` must not both be given"):
-        as_draws(np.eye(4), weights=np.ones(4), log_weights=np.zeros(4))
-    with pytest.raises(ValueError, match=r"`weights` must hold the weight of each draw, shape"):
-        as_draws(np.eye(4), log_weights=np.zeros(3))
-
-
-def test_names_that_do_not_fit_the_columns():
-    with pytest.raises(ValueError, match=r"`draws` must have one column per name of `names`, 2, got 3"):
-        as_draws(np.zeros((5, 3)), names=["a", "b"])
 
 
 def test_weights_stay_with_the_draws():

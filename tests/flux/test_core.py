@@ -223,21 +223,6 @@ def test_close_modes_are_flagged():
         flux_test(x, target, modes=[[-(0.5**0.5)], [0.5**0.5]], anchors=1)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"modes": [[0.0]]}, "at least two modes that expect a draw, got 1: give all `modes`"),
-        ({"variant": "fast"}, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
-        ({"draws": np.zeros((2, 5, 1)), "variant": "exact"}, "'exact' is for independent draws"),
-    ],
-)
-def test_bad_input(change, message):
-    target, modes = mixture(*FAR)
-    arguments = {"draws": np.zeros((10, 1)), "target": target, "modes": modes} | change
-    with pytest.raises(ValueError, match=message):
-        flux_test(**arguments)
-
-
 def test_the_seed_decides_and_only_where_chance_has_a_part():
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 200, np.random.default_rng(22))

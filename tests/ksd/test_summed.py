@@ -116,21 +116,6 @@ def test_spksd_reports_what_it_did():
     assert json.loads(result.to_json())["modes"]
 
 
-@pytest.mark.parametrize(
-    ("test", "change", "message"),
-    [
-        (sc.pksd_test, {"theta": [0.9, 1.1]}, "`theta` of pksd_test must be one number, got 2"),
-        (sc.spksd_test, {"theta": [0.9, -1.0]}, r"`theta` must be positive and finite, got \[-1.0\]"),
-        (sc.ospksd_test, {"train_fraction": 1}, "`train_fraction` must lie strictly between 0 and 1, got 1"),
-        (sc.ospksd_test, {"train_fraction": 0.001}, "must leave at least 2 draws on either side"),
-    ],
-)
-def test_bad_input_of_perturbed_tests(test, change, message):
-    x = bimodal_draws(0.5, 50, np.random.default_rng(16))
-    with pytest.raises(ValueError, match=message):
-        test(x, bimodal(), **({"modes": BIMODAL_MODES} | change))
-
-
 @pytest.mark.parametrize("test", [sc.pksd_test, sc.spksd_test, sc.ospksd_test, sc.pksdagg_test])
 def test_one_perturbation_serves_several_tests(test):
     x = bimodal_draws(0.4, 120, np.random.default_rng(22))

@@ -115,18 +115,3 @@ def test_limits():
     with pytest.warns(UserWarning, match="`max_evaluations` reached"):
         found = box_search(target, (-10, 20), max_evaluations=3000, rng=5)
     assert found.search.n_evaluations == 3000
-
-
-@pytest.mark.parametrize(
-    ("bounds", "words"),
-    [
-        ((3, -3), r"`bounds` must have low < high, coordinate 0 has \[3.0, -3.0\]"),
-        ([(0, 1), (0, np.inf)], "`bounds` must be finite, coordinate 1"),
-        ([(0, 1)] * 3, r"one \(low, high\) pair or 2 of them, got shape \(3, 2\)"),
-        ("box", "pairs of numbers"),
-        (None, "give `bounds`"),
-    ],
-)
-def test_wrong_bounds(normal_target, bounds, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        box_search(normal_target, bounds=bounds)

@@ -28,26 +28,6 @@ def test_chains_are_split_at_the_same_share_of_each():
     assert test.tolist() == [*range(5, 10), *range(20, 30)]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"draws": np.zeros((50, 2))}, "`draws` must not be constant"),
-        ({"kernel": sc.RBF(1e-200)}, "the Stein kernel is not finite with the bandwidth 1e-200"),
-        ({"kernel": sc.IMQ}, "`kernel` must have a method profile"),
-        ({"precondition": "median"}, r"`precondition` must be a matrix of numbers.*'median'"),
-        ({"precondition": np.eye(3)}, r"`precondition` must have shape \(2, 2\), got \(3, 3\)"),
-        ({"precondition": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite, its smallest eigenvalue is -1"),
-        ({"precondition": [[1.0, 0.5], [0.0, 1.0]]}, "must be symmetric"),
-        ({"bootstrap": "wild"}, "`bootstrap` must be a function.*or 'blocks', got 'wild'"),
-        ({"bootstrap": lambda n, size, rng: np.ones((n, size))}, r"weights of shape \(999, 50\)"),
-    ],
-)
-def test_bad_input(normal_target, change, message):
-    arguments = {"draws": np.random.default_rng(0).normal(size=(50, 2)), "target": normal_target} | change
-    with pytest.raises((TypeError, ValueError), match=message):
-        sc.ksd_test(**arguments)
-
-
 def two_modes(ratio, apart=6.0):
     """Two Gaussians with standard deviations 1 and `ratio`, so many widths apart."""
     means = np.array([[0.0], [apart * (ratio + 1)]])
