@@ -4,9 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from harness import (
-    assert_uniform,
-)
+from harness import assert_uniform
 from scipy import stats
 
 import steincheck as sc

@@ -2,13 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import (
-    assert_level,
-    assert_power,
-    assert_uniform,
-    normal_log_density,
-    standard_normal,
-)
+from harness import assert_level, assert_power, assert_uniform, normal_log_density, standard_normal
 from scipy import stats
 from scipy.optimize import approx_fprime
 

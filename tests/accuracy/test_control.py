@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.accuracy.control import (
-    Features,
-    Moments,
-    combine_modes,
-    estimate_moments,
-    pareto_k,
-    residuals,
-    standard_error,
-    stein_features,
-    tail_weights,
-)
+from steincheck.accuracy import control
 from steincheck.accuracy.estimate import HEAVY_TAIL, functionals_of
 from steincheck.accuracy.walkers import cutoff
 from steincheck.flux.anchors import mode_anchors
@@ -48,7 +38,7 @@ def test_features_are_divergences_by_automatic_differentiation():
     z, scores = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     slope = rng.normal(size=3)
     value = np.exp(z @ slope)
-    features = stein_features(z, scores, METRIC, value, value[:, None] * slope, 10**6)
+    features = control.stein_features(z, scores, METRIC, value, value[:, None] * slope, 10**6)
     width = np.sqrt(np.diag(METRIC))
     with jax.enable_x64(True):
         for row in range(2):
@@ -72,17 +62,20 @@ def test_features_have_mean_0_under_the_density_in_a_cell(own):
     x = x[gaussians.largest(x) == own]
     border = cutoff(x, own, gaussians)
     centre = x.mean(axis=0)
-    features = stein_features(x - centre, target.score(x), np.cov(x.T), *border, 10**6)
+    features = control.stein_features(x - centre, target.score(x), np.cov(x.T), *border, 10**6)
     t = features.values.mean(axis=0) / features.values.std(axis=0) * np.sqrt(len(x))
     assert np.abs(t).max() < 4.5
-    plain = stein_features(x - centre, target.score(x), np.cov(x.T), *everywhere(x), 10**6)
+    plain = control.stein_features(x - centre, target.score(x), np.cov(x.T), *everywhere(x), 10**6)
     biased = plain.values.mean(axis=0) / plain.values.std(axis=0) * np.sqrt(len(x))
     assert np.abs(biased).max() > 20  # without the cutoff the border counts
 
 
 def test_orders_stop_at_the_limit():
     z = np.random.default_rng(2).normal(size=(50, 3))
-    sizes = {limit: stein_features(z, -z, np.eye(3), *everywhere(z), limit).sizes for limit in (2, 3, 14, 15)}
+    sizes = {
+        limit: control.stein_features(z, -z, np.eye(3), *everywhere(z), limit).sizes
+        for limit in (2, 3, 14, 15)
+    }
     assert sizes == {2: [], 3: [3], 14: [3, 6, 12], 15: [3, 6, 12, 15]}
 
 
@@ -91,7 +84,7 @@ def test_cross_fitting_equals_regressions_on_the_other_folds():
     m, transitions = 15, 6
     values = rng.normal(size=(transitions * m, 4)) + 0.3
     targets = values @ rng.normal(size=(4, 2)) + rng.normal(size=(transitions * m, 2)) + 5.0
-    left = residuals(Features(values, [2, 4]), targets, m)
+    left = control.residuals(control.Features(values, [2, 4]), targets, m)
     walker = np.tile(np.arange(m), transitions)
     half = np.repeat([0, 1], transitions // 2 * m)
     scaled = values / values.std(axis=0)
@@ -112,13 +105,13 @@ def test_groups_of_neighbours_lengthen_the_intervals_of_dependent_walkers():
     rng = np.random.default_rng(0)
     independent = rng.normal(size=(200, 3))
     dependent = np.repeat(rng.normal(size=(20, 3)), 10, axis=0)
-    assert np.all(standard_error(dependent, True) > 2 * standard_error(dependent, False))
-    np.testing.assert_allclose(standard_error(independent, False), 1 / np.sqrt(200), rtol=0.2)
+    assert np.all(control.standard_error(dependent, True) > 2 * control.standard_error(dependent, False))
+    np.testing.assert_allclose(control.standard_error(independent, False), 1 / np.sqrt(200), rtol=0.2)
 
 
 def test_without_features_moments_are_those_of_the_states():
     x = np.random.default_rng(1).gamma(2.0, size=(10 * 50, 2))
-    moments = estimate_moments(x, Features(np.empty((500, 0)), []), 50, ordered=False)
+    moments = control.estimate_moments(x, control.Features(np.empty((500, 0)), []), 50, ordered=False)
     np.testing.assert_allclose(moments.estimate.value[0], x.mean(axis=0))
     np.testing.assert_allclose(np.exp(moments.estimate.value[1]), x.std(axis=0))
     walkers = x.reshape(10, 50, 2).mean(axis=0)
@@ -127,10 +120,10 @@ def test_without_features_moments_are_those_of_the_states():
 
 def test_a_drift_within_the_window_widens_the_interval():
     x = np.random.default_rng(2).normal(size=(10, 50, 1))
-    nothing = Features(np.empty((500, 0)), [])
-    still = estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
+    nothing = control.Features(np.empty((500, 0)), [])
+    still = control.estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
     x[5:] += 1.0
-    moving = estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
+    moving = control.estimate_moments(x.reshape(500, 1), nothing, 50, ordered=False)
     assert moving.estimate.bias[0] > 0.4 > 5 * still.estimate.bias[0]
 
 
@@ -145,14 +138,14 @@ def test_the_delta_method_equals_the_spread_of_many_replicates():
         zero = np.zeros((2, 1))
         values, errors = np.stack([means, logs], axis=1), np.stack([mean_se, log_se], axis=1)
         pairs = zip(values, errors, strict=True)
-        return [Moments(Estimate(value, error, zero, zero + 99), zero[0]) for value, error in pairs]
+        return [control.Moments(Estimate(value, error, zero, zero + 99), zero[0]) for value, error in pairs]
 
-    told = combine_modes(modes(mean, log_sd), share, covariance)
+    told = control.combine_modes(modes(mean, log_sd), share, covariance)
     values = []
     for _ in range(1500):
         w = rng.multinomial(4000, share) / 4000
         means, logs = mean + mean_se * rng.normal(size=(3, 1)), log_sd + log_se * rng.normal(size=(3, 1))
-        one = combine_modes(modes(means, logs), w, covariance)
+        one = control.combine_modes(modes(means, logs), w, covariance)
         values.append(one.estimate.value[:, 0])
     spread = np.std(values, axis=0)
     np.testing.assert_allclose(told.estimate.standard_error[:, 0], spread, rtol=0.06)
@@ -162,7 +155,7 @@ def test_the_delta_method_equals_the_spread_of_many_replicates():
 
 def weights(x, scores, **own_scale):
     target = sc.Target(lambda x: x[:, 0], dim=x.shape[1], **own_scale)
-    return tail_weights(x, scores, functionals_of(target, x).values)
+    return control.tail_weights(x, scores, functionals_of(target, x).values)
 
 
 @pytest.mark.parametrize("nu", [1, 2, 3, 4, 6, 10])
@@ -223,13 +216,13 @@ def test_k_hat_equals_arviz():
         0.0,  # inf in ArviZ: equal weights
         np.inf,
     ]
-    np.testing.assert_allclose([pareto_k(one) for one in weights], expected, atol=1e-9)
+    np.testing.assert_allclose([control.pareto_k(one) for one in weights], expected, atol=1e-9)
 
 
 def test_outlying_walkers_lengthen_intervals():
     rng = np.random.default_rng(5)
     normal, skew = rng.normal(size=(200, 1)), rng.lognormal(sigma=1.5, size=(200, 1))
     plain = [walkers.std(ddof=1) / np.sqrt(200) for walkers in (normal, skew)]
-    error = [standard_error(walkers, False)[0] for walkers in (normal, skew)]
+    error = [control.standard_error(walkers, False)[0] for walkers in (normal, skew)]
     assert error[0] < 1.05 * plain[0]
     assert error[1] > 1.3 * plain[1]

@@ -2,14 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from harness import (
-    BIMODAL_MODES,
-    assert_level,
-    assert_uniform,
-    bimodal,
-    bimodal_draws,
-    normal_log_density,
-)
+from harness import BIMODAL_MODES, assert_level, assert_uniform, bimodal, bimodal_draws, normal_log_density
 
 import steincheck as sc
 from steincheck.ksd.optimised import power_criterion

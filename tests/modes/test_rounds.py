@@ -6,14 +6,8 @@ import pytest
 from harness import standard_normal
 
 import steincheck as sc
+from steincheck.modes import rounds
 from steincheck.modes.climb import peak_at, starts_at
-from steincheck.modes.rounds import (
-    Search,
-    matching_map,
-    scanned_starts,
-    screened_starts,
-    verified_maps,
-)
 from steincheck.result import SignedPermutation
 from steincheck.target.evaluation import CountedTarget
 
@@ -29,7 +23,7 @@ def points_of(starts):
 
 def empty_search(**options):
     zero, one = np.zeros(1), np.ones(1)
-    return Search(CountedTarget(standard_normal(1)), zero, one, np.random.default_rng(0), **options)
+    return rounds.Search(CountedTarget(standard_normal(1)), zero, one, np.random.default_rng(0), **options)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +42,7 @@ def test_screening_finds_the_few_points_in_a_narrow_basin():
     target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x @ x, 12 - 0.5 * jnp.sum((x - 5) ** 2) / 0.04), 3)
     rng = np.random.default_rng(0)
     drawn = starts_at(20 * rng.standard_normal((2**15, 3)), np.eye(3))
-    kept = screened_starts(CountedTarget(target), drawn, 64, [unit_peak(np.zeros(3))], rng)
+    kept = rounds.screened_starts(CountedTarget(target), drawn, 64, [unit_peak(np.zeros(3))], rng)
     inside = np.linalg.norm(points_of(kept) - 5, axis=1) < 2.2
     assert len(kept) == 64
     assert inside[:32].sum() >= 4
@@ -58,7 +52,7 @@ def test_screening_finds_the_few_points_in_a_narrow_basin():
 def test_a_needle_on_a_line_through_a_mode_is_found_by_its_height():
     target = sc.from_jax(lambda x: jnp.logaddexp(-0.5 * x @ x, 13 - 0.5 * jnp.sum((x - 7) ** 2) / 1e-3), 2)
     density = CountedTarget(target)
-    found = scanned_starts(density, unit_peak(np.zeros(2)), 6144)
+    found = rounds.scanned_starts(density, unit_peak(np.zeros(2)), 6144)
     assert density.budget.made == 6144
     assert np.linalg.norm(points_of(found) - 7, axis=1).min() < 0.1
 
@@ -71,9 +65,9 @@ def test_a_map_moves_points_and_matrices_alike():
     np.testing.assert_allclose(g(x) @ g.conjugate(a) @ g(x), x @ a @ x)
     covariance = a @ a.T + np.eye(3)
     first = peak_at(x, 0.0, np.linalg.cholesky(covariance))
-    assert matching_map(first, peak_at(g(x), 0.0, np.linalg.cholesky(g.conjugate(covariance)))) == g
-    assert matching_map(first, peak_at(g(x), 0.0, first.root)) is None
-    assert matching_map(first, peak_at(g(x), 1.0, np.linalg.cholesky(g.conjugate(covariance)))) is None
+    assert rounds.matching_map(first, peak_at(g(x), 0.0, np.linalg.cholesky(g.conjugate(covariance)))) == g
+    assert rounds.matching_map(first, peak_at(g(x), 0.0, first.root)) is None
+    assert rounds.matching_map(first, peak_at(g(x), 1.0, np.linalg.cholesky(g.conjugate(covariance)))) is None
 
 
 def test_coordinates_that_may_stay_do():
@@ -82,7 +76,7 @@ def test_coordinates_that_may_stay_do():
     first, second = np.array([[4.0, 0, 0, 0, 0], [0, 4.0, 0, 0, 0]]) + noise
     swap = SignedPermutation((1, 0, 2, 3, 4), (1,) * 5)
     root = np.eye(5) + 1e-9 * np.random.default_rng(1).normal(size=(5, 5))
-    assert matching_map(peak_at(first, 0.0, root), unit_peak(second)) == swap
+    assert rounds.matching_map(peak_at(first, 0.0, root), unit_peak(second)) == swap
 
 
 def test_only_exact_symmetries_are_kept():
@@ -91,4 +85,4 @@ def test_only_exact_symmetries_are_kept():
 
     swap, flip = SignedPermutation((0, 2, 1), (1, 1, 1)), SignedPermutation((0, 1, 2), (-1, 1, 1))
     rng = np.random.default_rng(0)
-    assert verified_maps(log_density, [swap, flip], unit_peak(np.zeros(3)), rng) == [swap]
+    assert rounds.verified_maps(log_density, [swap, flip], unit_peak(np.zeros(3)), rng) == [swap]

@@ -6,28 +6,21 @@ from harness import gaussian, normal_log_density
 from scipy import stats
 
 import steincheck as sc
-from steincheck.moments.rays import (
-    NEGLIGIBLE,
-    Suspects,
-    conditional_tails,
-    impossible_draws,
-    rank_sums,
-    ray_ranks,
-)
+from steincheck.moments import rays
 
 N = 1000
 
 
 def test_ranks_on_rays_from_a_mode_said_to_be_far_too_wide():
     x = np.random.default_rng(0).normal(size=(100, 2))
-    ranks, wide = (ray_ranks(normal_log_density, x, np.zeros(2), s * np.eye(2)) for s in (1.0, 1e-10))
+    ranks, wide = (rays.ray_ranks(normal_log_density, x, np.zeros(2), s * np.eye(2)) for s in (1.0, 1e-10))
     np.testing.assert_allclose(wide, ranks, atol=1e-3)
 
 
 @pytest.mark.parametrize("d", [1, 5, 40])
 def test_ranks_on_rays_are_those_of_the_radius(d):
     x = np.random.default_rng(d).normal(size=(300, d)) * 2
-    ranks = ray_ranks(lambda y: normal_log_density(y) / 4, x, np.zeros(d), np.eye(d))
+    ranks = rays.ray_ranks(lambda y: normal_log_density(y) / 4, x, np.zeros(d), np.eye(d))
     np.testing.assert_allclose(ranks, stats.chi2.cdf(np.sum(x**2, axis=1) / 4, d), atol=2e-3)
 
 
@@ -36,7 +29,7 @@ def test_no_ranks_are_used_where_the_draws_in_a_needle_have_none():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=(50, 1)), 1 + 1e-6 * rng.normal(size=(50, 1))])
     target = sc.models.gaussian_mixture([[0.0], [1.0]], [[[1.0]], [[1e-12]]])
-    assert np.isnan(ray_ranks(target.log_density, x, np.zeros(1), np.eye(1))).all()
+    assert np.isnan(rays.ray_ranks(target.log_density, x, np.zeros(1), np.eye(1))).all()
 
 
 def test_a_mixture_of_a_narrow_and_a_wide_gaussian_with_one_centre():
@@ -45,7 +38,7 @@ def test_a_mixture_of_a_narrow_and_a_wide_gaussian_with_one_centre():
     x = target.sample(200, 0)
     square = np.sum(x**2, axis=1)
     exact = 0.5 * stats.chi2.cdf(square, d) + 0.5 * stats.chi2.cdf(square / width**2, d)
-    ranks = ray_ranks(target.log_density, x, np.zeros(d), np.eye(d))
+    ranks = rays.ray_ranks(target.log_density, x, np.zeros(d), np.eye(d))
     np.testing.assert_allclose(ranks, exact, atol=1e-3)
 
 
@@ -53,13 +46,13 @@ def test_ranks_of_25_draws_cost_77_evaluations_each():
     seen = []
     x = np.random.default_rng(0).normal(size=(1000, 3))
     counted = lambda y: seen.append(len(y)) or normal_log_density(y)  # noqa: E731
-    rank_sums(counted, x, np.ones(1000), np.zeros(3), np.eye(3), np.arange(1000))
+    rays.rank_sums(counted, x, np.ones(1000), np.zeros(3), np.eye(3), np.arange(1000))
     assert sum(seen) == 25 * 77
 
 
 def test_sums_of_ranks_have_mean_and_standard_error_of_the_ranks():
     x = 1.3 * np.random.default_rng(0).normal(size=(1000, 2))
-    sums = rank_sums(normal_log_density, x, np.ones(1000), np.zeros(2), np.eye(2), np.arange(1000))[:, 0]
+    sums = rays.rank_sums(normal_log_density, x, np.ones(1000), np.zeros(2), np.eye(2), np.arange(1000))[:, 0]
     rows = np.linspace(0, 999, 25).astype(int)
     expected = stats.ttest_1samp(stats.chi2.cdf(np.sum(x[rows] ** 2, axis=1), 2), 0.5).statistic
     assert sums.mean() / (sums.std() / np.sqrt(1000)) == pytest.approx(expected * np.sqrt(25 / 24), rel=0.01)
@@ -117,7 +110,7 @@ def test_right_draws_are_not_impossible(name):
     rng = np.random.default_rng(1)
     for _ in range(100):
         x = sample(rng)
-        assert impossible_draws(log_density, x, log_density(x), modes) == ()
+        assert rays.impossible_draws(log_density, x, log_density(x), modes) == ()
 
 
 @pytest.mark.parametrize("name", ["normal", "t3", "banana"])
@@ -125,7 +118,7 @@ def test_a_draw_far_out_is_found(name):
     log_density, modes, sample = CASES[name]
     x = sample(np.random.default_rng(0))
     x[7, 1] = 1e5
-    assert impossible_draws(log_density, x, log_density(x), modes) == (7,)
+    assert rays.impossible_draws(log_density, x, log_density(x), modes) == (7,)
 
 
 @pytest.mark.parametrize("d", [1, 20])
@@ -134,13 +127,13 @@ def test_lines_are_followed_for_few_draws_and_cost_little(d):
     x = np.random.default_rng(0).normal(size=(500, d))
     x[100:105, 0] = 8.0
     seen = []
-    found = impossible_draws(
+    found = rays.impossible_draws(
         lambda y: seen.append(len(y)) or normal_log_density(y), x, normal_log_density(x), modes
     )
     assert len(found) == 2
     assert set(found) <= {100, 101, 102, 103, 104}
     assert sum(seen) == 20 + 2 * 97
-    every = impossible_draws(normal_log_density, x, normal_log_density(x), modes, max_lines=5)
+    every = rays.impossible_draws(normal_log_density, x, normal_log_density(x), modes, max_lines=5)
     assert every == (100, 101, 102, 103, 104)
 
 
@@ -148,10 +141,10 @@ def test_the_threshold_is_that_of_the_smallest_of_n_d_tails():
     """A normal draw beside the quantile at 1e-6 / (2 n), up to the error of the quadrature."""
     x = stats.norm.ppf((np.arange(N) + 0.5) / N)[:, None]
     modes = one_mode([0.0], [1.0])
-    beyond = -stats.norm.ppf(NEGLIGIBLE / (2 * N))
+    beyond = -stats.norm.ppf(rays.NEGLIGIBLE / (2 * N))
     for place, rows in ((beyond - 0.05, ()), (beyond + 0.5, (0,))):
         x[0] = place
-        assert impossible_draws(normal_log_density, x, normal_log_density(x), modes) == rows
+        assert rays.impossible_draws(normal_log_density, x, normal_log_density(x), modes) == rows
 
 
 def test_a_density_that_fails_far_out():
@@ -163,7 +156,7 @@ def test_a_density_that_fails_far_out():
     x = np.random.default_rng(0).normal(size=(200, 2))
     x[7, 0] = 12.0
     modes = one_mode([0.0, 0.0], [1.0, 1.0])
-    assert impossible_draws(log_density, x, normal_log_density(x), modes) == (7,)
+    assert rays.impossible_draws(log_density, x, normal_log_density(x), modes) == (7,)
 
 
 def test_tails_of_a_coordinate_given_the_others():
@@ -171,7 +164,9 @@ def test_tails_of_a_coordinate_given_the_others():
     x = np.array([[3.0, 0.0], [0.5, -1.0]])
     mean = 0.9 * x[:, 1]
     sd = np.full(2, np.sqrt(1 - 0.81))
-    found = conditional_tails(target.log_density, x, Suspects(np.arange(2), np.zeros(2, dtype=int), mean, sd))
+    found = rays.conditional_tails(
+        target.log_density, x, rays.Suspects(np.arange(2), np.zeros(2, dtype=int), mean, sd)
+    )
     exact = 2 * stats.norm.sf((x[:, 0] - mean) / sd)
     assert (found >= 0.95 * exact).all()
     assert (found <= 10 * exact).all()

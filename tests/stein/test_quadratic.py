@@ -8,22 +8,14 @@ import steincheck as sc
 from steincheck.aggregate import Aggregation, ksdagg_core
 from steincheck.chains.reading import Sample
 from steincheck.modes.known import as_modes
+from steincheck.stein import quadratic
 from steincheck.stein.kernels import IMQ
-from steincheck.stein.quadratic import (
-    QuadraticOptions,
-    at_own_mode,
-    laplace_responsibilities,
-    mode_views,
-    spawn_streams,
-    split_rows,
-    widths_differ,
-)
 from steincheck.stein.tiles import sums_of_block_pairs
 
 
 def test_chains_are_split_at_the_same_share_of_each():
     sample = Sample(np.zeros((30, 1)), np.zeros(30), np.repeat([0, 1], [10, 20]))
-    train, test = split_rows(sample, 0.5, np.random.default_rng(0))
+    train, test = quadratic.split_rows(sample, 0.5, np.random.default_rng(0))
     assert train.tolist() == [*range(5), *range(10, 20)]
     assert test.tolist() == [*range(5, 10), *range(20, 30)]
 
@@ -38,9 +30,9 @@ def two_modes(ratio, apart=6.0):
 
 def kernel_test(x, target, modes, rng):
     sample = Sample(x, target.log_density(x), scores=target.score(x))
-    options = QuadraticOptions(bootstrap="blocks", n_resamples=500)
+    options = quadratic.QuadraticOptions(bootstrap="blocks", n_resamples=500)
     aggregation = Aggregation(n_level_resamples=500)
-    return ksdagg_core(sample, options, aggregation, spawn_streams(rng), modes=modes)[0]
+    return ksdagg_core(sample, options, aggregation, quadratic.spawn_streams(rng), modes=modes)[0]
 
 
 def stretched(target, modes, factors, n, rng):
@@ -53,12 +45,12 @@ def stretched(target, modes, factors, n, rng):
 @pytest.mark.parametrize(("ratio", "differ"), [(1.0, False), (2.9, False), (3.1, True), (100.0, True)])
 def test_widths_differ_beyond_a_factor_of_three_in_any_coordinates(ratio, differ):
     modes = two_modes(ratio)[1]
-    assert widths_differ(modes) is differ
+    assert quadratic.widths_differ(modes) is differ
     turn = np.array([[2.0, 1.0], [0.5, 3.0]])
     covariances = np.array([turn @ np.diag([1.0, s**2]) @ turn.T for s in (1.0, ratio)])
     far = np.array([[0.0, 0.0], [900.0, 900.0]])
     target = sc.models.gaussian_mixture(far, covariances)
-    assert widths_differ(as_modes((far, covariances), target)) is differ
+    assert quadratic.widths_differ(as_modes((far, covariances), target)) is differ
 
 
 def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():
@@ -67,8 +59,8 @@ def test_the_kernel_of_each_mode_has_mean_zero_by_quadrature():
     grid = np.linspace(-60, 80, 800)[:, None]
     p = np.exp(target.log_density(grid))
     p /= p.sum()
-    views = list(mode_views(grid, target.score(grid), modes))
-    np.testing.assert_allclose(laplace_responsibilities(grid, modes).sum(axis=0), 1.0)
+    views = list(quadratic.mode_views(grid, target.score(grid), modes))
+    np.testing.assert_allclose(quadratic.laplace_responsibilities(grid, modes).sum(axis=0), 1.0)
     for view in views:
         q = len(view.rows)
         table = sums_of_block_pairs(
@@ -98,7 +90,7 @@ def test_each_draw_is_measured_at_its_own_mode():
     sd = np.sqrt(modes.covariances[:, 0, 0])[label]
     expected = (x[:, 0] - modes.locations[label, 0]) / sd
     close = np.abs(expected) < 2.5  # draws between the modes may belong to the other one
-    np.testing.assert_allclose(at_own_mode(x, modes)[close, 0], expected[close])
+    np.testing.assert_allclose(quadratic.at_own_mode(x, modes)[close, 0], expected[close])
 
 
 @pytest.mark.slow
@@ -169,7 +161,7 @@ def test_perturbed_draws_keep_the_weight_of_their_draw():
 
 def test_groups_are_split_as_a_whole():
     sample = Sample(np.zeros((40, 1)), np.zeros(40), group=np.arange(40) % 10)
-    train, test = split_rows(sample, 0.3, np.random.default_rng(0))
+    train, test = quadratic.split_rows(sample, 0.3, np.random.default_rng(0))
     assert len(train) == 12
     assert not set(train % 10) & set(test % 10)
 
