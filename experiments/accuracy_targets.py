@@ -19,6 +19,7 @@ from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian
 from steincheck.target import to_constrained
 from steincheck.target.evaluation import CountedTarget
 
+from . import targets
 from .mode_targets import gaussians
 
 POOL = 400_000  # exact draws, of which every replicate takes some
@@ -50,8 +51,7 @@ def _rng(name: str) -> np.random.Generator:
 
 def t4() -> tuple[sc.Target, Callable]:
     """Student's t with 4 degrees of freedom, d = 3."""
-    target = sc.from_jax(lambda x: -2.5 * jnp.sum(jnp.log1p(x**2 / 4)), 3)
-    return target, lambda n, rng: rng.standard_t(4, size=(n, 3))
+    return targets.student(4, 3)
 
 
 def logistic_line() -> tuple[sc.Target, Callable]:

@@ -33,14 +33,11 @@ def wilson(rejections: Any, n: Any, z: float = 1.959964) -> tuple[np.ndarray, np
 
 def rates(rows: Sequence[Row], name: str, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values of the setting's `name`, and rejections and repetitions there, of one method."""
-    count: dict[float, list[int]] = {}
-    for row in rows:
-        if row.method == method:
-            entry = count.setdefault(float(parts(row.setting)[name]), [0, 0])
-            entry[0] += row.pvalue <= LEVEL
-            entry[1] += 1
-    x = sorted(count)
-    return np.array(x), np.array([count[v][0] for v in x]), np.array([count[v][1] for v in x])
+    mine = [row for row in rows if row.method == method]
+    values = np.array([float(parts(row.setting)[name]) for row in mine])
+    rejected = np.array([row.pvalue <= LEVEL for row in mine])
+    x, place = np.unique(values, return_inverse=True)
+    return x, np.bincount(place, rejected), np.bincount(place)
 
 
 def select(rows: Sequence[Row], **wanted: float | str) -> list[Row]:

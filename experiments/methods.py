@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.tree_util import Partial
 from scipy import stats
 
 import steincheck as sc
@@ -36,17 +35,12 @@ class Problem:
     modes: Any
     n_steps: int
     flux_modes: Any = None  # where the flux test has use for other modes than the paper's tests
-    formula: Any = None  # a faster version of the model's formula (parameters, point) -> log p
     theta: np.ndarray = field(default_factory=lambda: THETA)
 
     def perturb(self, x: np.ndarray, rng: np.random.Generator) -> sc.perturbation.Perturbation:
         """The sample after all transitions, at all jump scales."""
-        target = self.target
-        if self.formula is not None:
-            target = replace(target, jax_log_density=Partial(self.formula, *target.jax_log_density.args))
-        return sc.perturb(
-            x, target, self.modes, self.theta, n_steps=self.n_steps, rng=rng.bit_generator.seed_seq
-        )
+        seed = rng.bit_generator.seed_seq
+        return sc.perturb(x, self.target, self.modes, self.theta, n_steps=self.n_steps, rng=seed)
 
 
 def modes_of(
@@ -60,8 +54,7 @@ def modes_of(
 
     Rounded and sorted by location: equally high modes come in an order that hangs on the last digit.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         found = search(target, bounds=box, n_starts=n_starts, rng=0, **options)
     places = found.locations.round(8) + 0.0
     order = np.lexsort(places.round(4).T[::-1])
@@ -82,8 +75,7 @@ def evaluate(
 ) -> list[Row]:
     """Rows of the given methods for the sample `x`; `oracle` returns the p-value of a test on true labels."""
     rows = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is the subject of the study
+    with warnings.catch_warnings(action="ignore"):  # what they say is the subject of the study
         moved = problem.perturb(x, cell.rng("perturbation")) if set(methods) & set(PERTURBED) else None
         for method in methods:
             if method == "oracle":

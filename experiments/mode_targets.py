@@ -40,16 +40,7 @@ class Case:
 
 
 TARGETS: dict[str, Callable[[], Case]] = {}
-
-
-def case(name: str, *arguments: Any) -> Callable:
-    """Register a builder under `name`, to be called with `arguments`."""
-
-    def register(function: Callable[..., Case]) -> Callable[..., Case]:
-        TARGETS[name] = lambda: function(*arguments)
-        return function
-
-    return register
+case = targets.registered_in(TARGETS)
 
 
 def gaussians(means: Any, sds: Any, weights: Any = None, home: int = 0) -> Case:

@@ -38,17 +38,13 @@ class Table:
     fields : tuple of str
         Names of the columns. A file with others is refused, and left as it is.
     key : tuple of str
-        Columns that say which rows a new one replaces. Where several rows share a key, new ones replace all
-        of them.
-    order : callable, optional
-        Sorting key of a row, a dict of strings; by default rows stay where they are, and rows with new keys
-        come last.
+        Columns that say which rows a new one replaces, in its place; rows with new keys come last. Where
+        several rows share a key, new ones replace all of them.
     """
 
     path: Path
     fields: tuple[str, ...]
     key: tuple[str, ...]
-    order: Callable[[dict[str, str]], Any] | None = None
 
     def read(self) -> list[dict[str, str]]:
         """All rows; none if there is no file. A line that a kill left unfinished is dropped."""
@@ -70,11 +66,9 @@ class Table:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             merged = self._by_key(self.read()) | self._by_key(new)
-            ordered = [row for group in merged.values() for row in group]
-            if self.order is not None:
-                ordered.sort(key=self.order)
+            values = [row.values() for group in merged.values() for row in group]
             text = io.StringIO(newline="")
-            csv.writer(text, lineterminator="\n").writerows([self.fields, *(row.values() for row in ordered)])
+            csv.writer(text, lineterminator="\n").writerows([self.fields, *values])
             replace_file(self.path, text.getvalue().encode())
         finally:
             os.close(folder)
@@ -158,15 +152,9 @@ def make_cells(figure: str, settings: Sequence[str], repetitions: int, methods: 
     return [Cell(figure, text, k, tuple(methods)) for k in range(repetitions) for text in settings]
 
 
-def figure_table(path: Path, settings: Sequence[str] = ()) -> Table:
-    """The rows of a figure, in the order of its settings."""
-    places = {text: k for k, text in enumerate(settings)}
-
-    def order(row: dict[str, str]) -> tuple[Any, ...]:
-        place = places.get(row["setting"], len(places))
-        return place, row["setting"], int(row["repetition"]), row["method"]
-
-    return Table(path, Row._fields, ("setting", "repetition", "method"), order)
+def figure_table(path: Path) -> Table:
+    """The rows of a figure."""
+    return Table(path, Row._fields, ("setting", "repetition", "method"))
 
 
 def line_of(row: Row) -> dict[str, object]:
@@ -188,14 +176,6 @@ def commit() -> str:
     """The commit of the code when it is first asked for, twelve digits of it."""
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return git.stdout.strip()[:12] or "unknown"
-
-
-def provenance() -> dict[str, str]:
-    """The commit that makes the rows, and a hash of all sources they may depend on."""
-    digest = hashlib.sha256()
-    for path in sorted([*ROOT.glob("src/steincheck/**/*.py"), *ROOT.glob("experiments/*.py")]):
-        digest.update(path.read_bytes())
-    return {"commit": commit(), "sources": digest.hexdigest()[:12]}
 
 
 def versions(*names: str) -> dict[str, str]:

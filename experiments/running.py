@@ -20,10 +20,10 @@ from .rows import (
     Figure,
     Row,
     Table,
+    commit,
     figure_table,
     line_of,
     make_cells,
-    provenance,
     read_rows,
     replace_file,
     versions,
@@ -72,8 +72,7 @@ def _in_worker(function: Callable, task: tuple) -> Any:
 
 
 def _result(function: Callable, task: tuple) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is the subject of the studies
+    with warnings.catch_warnings(action="ignore"):  # what they say is the subject of the studies
         return function(*task)
 
 
@@ -186,7 +185,7 @@ def run_figure(
     for cell in cells:
         if left := [m for m in cell.methods if (cell.setting, cell.repetition, m) not in done]:
             todo.append((cell, left))
-    table = figure_table(path, list(dict.fromkeys(cell.setting for cell in cells_of(figure, 1))))
+    table = figure_table(path)
     table.merge([])
     start, busy = time.perf_counter(), 0.0
     try:
@@ -234,7 +233,7 @@ def _write_record(path: Path, figure: str, rows: Sequence[Row], wall: float, bus
         "minutes_of_wall_time": round(old.get("minutes_of_wall_time", 0.0) + wall / 60, 2),
         "minutes_of_work": round(old.get("minutes_of_work", 0.0) + busy / 60, 2),
         "versions": versions("steincheck", "numpy", "scipy", "jax", "python"),
-        "provenance": provenance(),
+        "provenance": {"commit": commit()},
     }
     if not busy and old:
         kept = ("versions", "provenance", "minutes_of_wall_time", "minutes_of_work")

@@ -31,8 +31,8 @@ BOOTSTRAPS = {  # of the draws, by test: the default from 50 draws on
 WITHOUT_MODES = ("ksd", "ksdagg")
 
 
-def pvalue(test: str, bootstrap: str, n: int, dim: int, repetition: int) -> float:
-    """The p-value of one test on one sample, which is the same for all bootstraps."""
+def run(test: str, bootstrap: str, dim: int, n: int, _: np.random.Generator, repetition: int) -> Events:
+    """Whether the test rejects one sample at level .05; the sample is the same for all bootstraps."""
     rng = stream("small_samples", test, str(n), str(dim), str(repetition))
     options: dict[str, Any] = {"n_resamples": 199, "independent": True, "check_score": False}
     x = rng.standard_normal((n, dim))
@@ -48,13 +48,8 @@ def pvalue(test: str, bootstrap: str, n: int, dim: int, repetition: int) -> floa
     if "agg" in test:
         options["n_level_resamples"] = 199
     own = None if bootstrap == "default" else BOOTSTRAPS[test]
-    run = getattr(sc, f"{test}_test")
-    return run(x, target, bootstrap=own, rng=int(rng.integers(2**32)), **options).pvalue
-
-
-def run(test: str, bootstrap: str, dim: int, n: int, rng: np.random.Generator, repetition: int) -> Events:
-    """Whether the test rejects one sample at level .05."""
-    return {"rejected": pvalue(test, bootstrap, n, dim, repetition) <= 0.05}
+    result = getattr(sc, f"{test}_test")(x, target, bootstrap=own, rng=int(rng.integers(2**32)), **options)
+    return {"rejected": result.pvalue <= 0.05}
 
 
 STUDIES = (

@@ -22,17 +22,21 @@ class Model(NamedTuple):
     sample: Sampler
 
 
+def registered_in(table: dict[str, Callable]) -> Callable:
+    """A decorator that registers a builder in `table` under a name, to be called with arguments."""
+
+    def decorator(name: str, *arguments: Any) -> Callable:
+        def register(function: Callable) -> Callable:
+            table[name] = functools.partial(function, *arguments)
+            return function
+
+        return register
+
+    return decorator
+
+
 MODELS: dict[str, Callable[[], Model]] = {}
-
-
-def model(name: str, *arguments: Any) -> Callable:
-    """Register a builder under `name`, to be called with `arguments`."""
-
-    def register(function: Callable[..., Model]) -> Callable[..., Model]:
-        MODELS[name] = functools.partial(function, *arguments)
-        return function
-
-    return register
+model = registered_in(MODELS)
 
 
 @functools.cache
