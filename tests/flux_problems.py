@@ -57,15 +57,6 @@ def arcs():
     return target, sample, as_modes([[-8.0, 3.0 - 0.01 / 3], [8.0, 0.01 / 3 - 3.0]], target)
 
 
-def label_chain(weights, rate, n_chains, length, rng):
-    """Modes drawn afresh with probability `rate`, (chains, length)."""
-    fresh = rng.choice(len(weights), p=weights, size=(n_chains, length))
-    renewed = rng.random((n_chains, length)) < rate
-    renewed[:, 0] = True
-    last = np.maximum.accumulate(np.where(renewed, np.arange(length), 0), axis=1)
-    return np.take_along_axis(fresh, last, axis=1)
-
-
 def labels_as_orbits(mode, weights):
     """Orbits of draws at modes of one shape, which say nothing but the weights."""
     return Orbits(mode, np.tile(np.log(weights), (len(mode), 1)), np.ones(len(mode)))

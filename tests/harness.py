@@ -190,11 +190,15 @@ def mixture_draws(means, covariances, weights, n, rng):
 
 def quiet_check(*arguments, **options):
     """`check` with seed 0, its warnings unheard."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return sc.check(*arguments, rng=0, **options)
 
 
+PLANE = (  # means, covariances and weights of a mixture
+    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
+    [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
+    [0.5, 0.3, 0.2],
+)
 CORRELATED = np.array([[1.0, 0.8, 0.3], [0.8, 2.0, 0.1], [0.3, 0.1, 0.5]])
 
 
@@ -227,16 +231,9 @@ def on_the_log_scale():
     )
 
 
-@functools.cache
-def student(d, df=3.0):
-    """Student's t distribution in d dimensions."""
-    return sc.from_jax(lambda x: -0.5 * (df + d) * jnp.log1p(jnp.sum(x**2) / df), dim=d)
-
-
 def quiet_moment_test(x, target, modes, **options):
     """`moment_test` with seed 0, its warnings of far draws unheard."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return sc.moment_test(x, target, modes=modes, rng=0, **options)
 
 

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import steincheck as sc
+from steincheck.draws import as_matrix
+from steincheck.testing import assert_fits, targets
 
 NORMAL = standard_normal(2)
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -168,19 +170,16 @@ def test_good_arguments_give_a_pvalue(n, scale, kernel, bootstrap, rng):
     assert 0.02 <= result.pvalue <= 1.0
 
 
-class NumpyKernel:
-    def profile(self, r2):
-        return (np.exp(-np.asarray(r2)),) * 3
-
-
 RESULT = sc.GofResult("flux test", 1.0, 0.5, None, 10, 1)
 RAM = sc.samplers.repelling_attracting_metropolis
 FREE = sc.unbounded(NORMAL, (0, np.inf))
 CALLS = GOOD | {
+    as_matrix: {"dim": 2},
     sc.median_bandwidth: {},
     sc.read_draws: {},
     sc.unbounded: {"target": sc.Target(NORMAL.log_density, dim=2, names=["mu", "tau"])},
     sc.barker: {},
+    assert_fits: {"sample": targets["skewed"].sample, "target": targets["skewed"].target},
     sc.samplers.gibbs_rbm: {"B": np.eye(2), "b": None, "c": None, "n": 5},
     sc.Draws: {"values": X},
     sc.plot.null_distribution: {"result": RESULT},
@@ -191,7 +190,6 @@ MESSAGES = [  # function, what is wrong with its arguments, what is said
     (sc.ksd_test, {"draws": np.zeros((50, 2))}, "`draws` must not be constant"),
     (sc.ksd_test, {"kernel": sc.RBF(1e-200)}, "the Stein kernel is not finite with the bandwidth 1e-200"),
     (sc.ksd_test, {"kernel": sc.IMQ}, "`kernel` must have a method profile"),
-    (sc.ksd_test, {"kernel": NumpyKernel()}, "`kernel` must have a profile written with jax.numpy"),
     (sc.ksd_test, {"precondition": "median"}, "`precondition` must be a matrix of numbers.*'median'"),
     (sc.ksd_test, {"precondition": np.eye(3)}, r"`precondition` must have shape \(2, 2\), got \(3, 3\)"),
     (sc.ksd_test, {"precondition": [[1, 2], [2, 1]]}, "positive definite, its smallest eigenvalue is -1"),
@@ -219,11 +217,24 @@ MESSAGES = [  # function, what is wrong with its arguments, what is said
     (sc.fssd_test, {"locations": X[:1], "bandwidth": -1.0}, "`bandwidth` must be positive and finite, got"),
     (sc.fssd_test, {"bandwidth": 1.0}, "`bandwidth` goes with `locations`"),
     (sc.moment_test, {"draws": X[:5]}, "at least 20 draws, got 5"),
+    (sc.moment_test, {"modes": np.zeros((2, 3))}, r"`modes` must have shape \(n, 2\)"),
+    (sc.moment_test, {"modes": [[0.0, np.inf], [1.0, 1.0]]}, "`modes` must be finite"),
+    (sc.moment_test, {"modes": np.empty((0, 2))}, "at least one"),
+    (sc.moment_test, {"modes": (X[:1], np.eye(2))}, r"of shape \(1, 2, 2\), got shape \(2, 2\)"),
+    (sc.moment_test, {"modes": (X[:1], -np.eye(2)[None])}, "number 0 is not: its smallest eigenvalue is -1"),
+    (sc.moment_test, {"modes": (X[:1], [[[1.0, 0.5], [0.0, 1.0]]])}, "symmetric"),
+    (sc.moment_test, {"modes": (X[:1], np.full((1, 2, 2), np.nan))}, "finite"),
+    (sc.moment_test, {"modes": [[0, 0], [0, 1e-9]]}, r"rows \[0, 1\] \(counted from 0\) lead to one"),
+    (sc.moment_test, {"modes": [[3.0, 0.0], [2.0, 0.5]]}, r"rows \[0, 1\] \(counted from 0\) lead to one"),
     (sc.flux_test, {}, "at least two modes that expect a draw, got 1: give all `modes`"),
     (sc.flux_test, {"variant": "fast"}, "`variant` must be 'asymptotic' or 'exact', got 'fast'"),
     (sc.flux_test, {"draws": [X, X], "variant": "exact"}, "'exact' is for independent draws"),
     (sc.flux_test, {"modes": ([[-1, 0], [1, 0]], [np.eye(2)] * 2), "anchors": 2**63}, "`anchors`"),
     (sc.check, {"progress": {}}, "`progress`"),
+    (assert_fits, {"false_alarm": 0}, "`false_alarm`"),
+    (assert_fits, {"tolerance": -1}, "`tolerance`"),
+    (assert_fits, {"n": 5}, "`n`"),
+    (assert_fits, {"max_draws": 10}, "`max_draws`"),
     (sc.calibrate, {"sample": None}, "`sample` must be a function"),
     (sc.calibrate, {"test": "ksd"}, r"`test` must be a function test\(draws, target, rng=...\), got 'ksd'"),
     (sc.calibrate, {"test": lambda draws, target, rng: 0}, "`test` must return an object with a number `pv"),
@@ -280,6 +291,17 @@ MESSAGES = [  # function, what is wrong with its arguments, what is said
     (sc.read_draws, {"paths": None}, "`paths`"),
     (sc.read_draws, {"paths": []}, "`paths` must name at least one file"),
     (sc.read_draws, {"paths": [1, 2]}, r"`paths` must be a path or a list of paths, got \[1, 2\]"),
+    (as_matrix, {"x": np.zeros(6)}, r"`x` must have shape \(n, 2\), .* got \(6,\); a single"),
+    (as_matrix, {"x": np.zeros((5, 3))}, r"shape \(n, 2\), one point per row, got \(5, 3\)$"),
+    (as_matrix, {"x": np.zeros((2, 5))}, "it looks transposed"),
+    (as_matrix, {"x": np.zeros((4, 3, 2))}, r"got \(4, 3, 2\)"),
+    (as_matrix, {"x": np.zeros((1, 2))}, "`x` must hold at least 2 draws, got 1"),
+    (as_matrix, {"x": [[0, 1], [np.nan, 0], [0, np.inf]]}, r"2 of 3 draws contain .*, rows \[1, 2\]"),
+    (as_matrix, {"x": "draws.csv"}, r"got a str \('draws.csv'\)"),
+    (as_matrix, {"x": [[1, 2], [3]]}, "must be an array of real numbers"),
+    (as_matrix, {"x": np.array([["a"]])}, "dtype <U1"),
+    (as_matrix, {"x": np.zeros((3, 2), dtype=complex)}, "dtype complex128"),
+    (as_matrix, {"x": np.ma.masked_greater(np.eye(2), 0.5)}, "an array with 2 masked values"),
     (sc.as_draws, {"draws": np.zeros((4, 1, 2))}, "at least 2 draws per chain, chain 0 of 4 has 1"),
     (sc.as_draws, {"draws": np.zeros((4, 5, 3))}, "one column per coordinate, 2, got 3"),
     (sc.as_draws, {"draws": np.zeros((5, 3))}, r"shape \(n, 2\) or \(chain, draw, 2\).*got \(5, 3\)"),

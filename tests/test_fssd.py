@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import assert_level, assert_power, assert_uniform, normal_log_density, standard_normal
+from harness import assert_level, assert_power, assert_uniform, bimodal, bimodal_draws, standard_normal
 from scipy import stats
 from scipy.optimize import approx_fprime
 
@@ -64,14 +64,17 @@ def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
 
 
 @pytest.mark.slow
-def test_level_and_uniform_pvalues(normal_target):
-    rng = np.random.default_rng(2)
-    pvalues = [
-        fssd_test(rng.normal(size=(300, 2)), normal_target, n_locations=3, check_score=False, rng=rng).pvalue
-        for _ in range(250)
-    ]
-    assert_uniform(pvalues)
-    assert_level(pvalues)
+def test_level_over_500_samples_of_two_modes_and_power_against_a_shift():
+    rng = np.random.default_rng(6)
+
+    def pvalues(count, shift):
+        samples = (bimodal_draws(0.5, 500, rng) + shift for _ in range(count))
+        return [fssd_test(x, bimodal(), check_score=False, rng=rng).pvalue for x in samples]
+
+    correct = pvalues(500, 0.0)
+    assert_uniform(correct)
+    assert_level(correct, (0.05, 0.2), exact=True)
+    assert_power(pvalues(15, 0.4), 13 / 15)
 
 
 def test_training_finds_the_place():
@@ -137,7 +140,7 @@ def test_units_do_not_matter(unit):
     rng = np.random.default_rng(15)
     x = rng.normal([0.2, 0.0], 1.0, size=(600, 2))
     one = standard_normal(2)
-    other = sc.Target(lambda y: normal_log_density(y / unit), lambda y: -y / unit**2, dim=2)
+    other = sc.Target(lambda y: one.log_density(y / unit), lambda y: -y / unit**2, dim=2)
     a = fssd_test(x, one, n_locations=3, rng=0)
     b = fssd_test(unit * x, other, n_locations=3, rng=0)
     np.testing.assert_allclose(b.locations / unit, a.locations, rtol=1e-5, atol=1e-6)

@@ -53,8 +53,7 @@ def pvalue(test, name, draws, rng):
     call, options = TESTS[test]
     target, modes = MODELS[name]
     more = {} if test in WITHOUT_MODES else {"modes": modes}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of far draws
+    with warnings.catch_warnings(action="ignore"):  # of far draws
         return call(draws, target, rng=rng, **options, **more).pvalue
 
 
@@ -81,8 +80,9 @@ def test_level(test, name):
 
 @pytest.mark.parametrize("test", TESTS)
 def test_level_over_all_models(test):
+    """Holm's method makes `check` conservative; the others reject as often as the level says."""
     pvalues = [of_correct_draws(*cell) for cell in CELLS if cell[0] == test]
-    assert_level(np.concatenate(pvalues), (0.05, 0.2, 0.5))
+    assert_level(np.concatenate(pvalues), (0.05, 0.2, 0.5), exact=test != "check")
 
 
 @pytest.mark.parametrize(("test", "name"), CELLS)
@@ -116,8 +116,7 @@ def weighted_pvalue(test, draws, rng, **options):
     dim = draws.shape[1]
     if test == "moments":
         options["modes"] = np.zeros((1, dim))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of far draws
+    with warnings.catch_warnings(action="ignore"):  # of far draws
         return call(draws, standard_normal(dim), check_score=False, rng=rng, **sizes, **options).pvalue
 
 

@@ -123,8 +123,7 @@ def test_jumps_of_the_paper_depend_on_the_origin_unless_theta_is_1_or_covariance
         for shift in (0.0, 30.0):
             target = numpy_mixture(CENTRES + shift)
             modes = (unequal[0] + shift, unequal[1])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # far from the origin, which is what is tested
+            with warnings.catch_warnings(action="ignore"):  # far from the origin, which is what is tested
                 run = sc.perturb(DRAWS + shift, target, modes, theta, n_steps=3, rng=0)
             moved[theta, shift] = run.samples[0] - shift
     assert np.allclose(moved[1.0, 0.0], moved[1.0, 30.0], atol=1e-9)

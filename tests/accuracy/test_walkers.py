@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from harness import gaussian
 
-import steincheck as sc
 from steincheck.accuracy.walkers import OutOfBudget, estimate_metric, move, start_ensembles
 from steincheck.chains.reading import Sample
 from steincheck.result import Modes
@@ -59,7 +58,3 @@ def test_evaluations_are_counted_and_obey_the_limit():
     assert density.budget.made > 40 * 10
     with pytest.raises(OutOfBudget):
         ensemble(limit=1000)
-    without_score = CountedTarget(sc.Target(TARGET.log_density, dim=4), Budget(1000))
-    without_score.score(np.zeros((3, 4)))
-    assert without_score.budget.made == 3 * (2 * 4 + 1)
-    assert without_score.budget.left == 1000 - 27

@@ -6,6 +6,7 @@ from harness import ar1_chains, assert_level, labelled_chains, quiet_check, stan
 from scipy import signal, stats
 
 import steincheck as sc
+from experiments.guard_study import KINDS, independent_draws
 from steincheck.chains.reading import (
     equal_chains,
     find_dependence,
@@ -32,47 +33,16 @@ WEIGHTS = {
 OPTIONS = SHAPE | WEIGHTS
 
 
-def independent_draws(rng, n, d, kind, correlation):
-    """Independent draws with heavy tails, skewness or two modes, two coordinates nearly equal."""
-    x = rng.normal(size=(n, d))
-    if kind == "t":
-        x /= np.sqrt(rng.chisquare(2, size=(n, 1)) / 2)
-    if kind == "skew":
-        x = np.exp(1.5 * x)
-    if kind == "modes":
-        x += rng.choice([-10.0, 10.0], size=(n, 1))
-    if d > 1:
-        x[:, 1] = correlation * x[:, 0] + np.sqrt(1 - correlation**2) * x[:, 1]
-    return x
-
-
-def interleaved_walkers(rng, n_walkers, length, dim):
-    """Flattened draws of the stretch move of Goodman and Weare on a standard normal, as emcee's are."""
-    x = rng.normal(size=(n_walkers, dim))
-    out = np.empty((length, n_walkers, dim))
-    for row in out:
-        for half in (0, 1):
-            moving = np.arange(half, n_walkers, 2)
-            partner = x[rng.choice(np.arange(1 - half, n_walkers, 2), len(moving))]
-            stretch = (1 + rng.random(len(moving))) ** 2 / 2
-            proposal = partner + stretch[:, None] * (x[moving] - partner)
-            gain = 0.5 * np.sum(x[moving] ** 2 - proposal**2, axis=1)
-            taken = np.log(rng.random(len(moving))) < (dim - 1) * np.log(stretch) + gain
-            x[moving] = np.where(taken[:, None], proposal, x[moving])
-        row[:] = x
-    return out.reshape(-1, dim)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.99999, 0.999999])
-@pytest.mark.parametrize("kind", ["normal", "t", "skew", "modes"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_independent_draws_are_rarely_called_dependent(kind, correlation):
     """At most 1 in 10,000; docs/theory/chains.md has the rates over more samples."""
     rng = np.random.default_rng(4)
     alarms = total = 0
     for n, d, count in ((100, 1, 500), (100, 3, 500), (300, 10, 200), (1000, 3, 300), (1000, 50, 20)):
         for _ in range(count):
-            x = independent_draws(rng, n, d, kind, correlation)
+            x = independent_draws(kind, d, correlation, n, rng)
             alarms += find_dependence(x, -np.sum(x**2, axis=1)) is not None
         total += count
     assert stats.binomtest(alarms, total, 1e-4, alternative="greater").pvalue > 1e-4
@@ -110,14 +80,6 @@ def test_the_log_density_shows_what_the_draws_hide():
         x = radius * angle / np.linalg.norm(angle, axis=1, keepdims=True)
         assert find_dependence(x) is None
         assert find_dependence(x, -radius[:, 0]).series == "log density"
-
-
-@pytest.mark.parametrize(("n_walkers", "length", "dim"), [(8, 100, 2), (32, 60, 5), (100, 20, 2)])
-def test_interleaved_walkers_are_found(n_walkers, length, dim):
-    for seed in range(10):
-        found = find_dependence(interleaved_walkers(np.random.default_rng(seed), n_walkers, length, dim))
-        assert found.interleaved
-        assert found.lag % n_walkers == 0
 
 
 @pytest.mark.parametrize(("walkers", "steps"), [(32, 60), (4, 250)])

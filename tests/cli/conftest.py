@@ -12,7 +12,7 @@ import steincheck as sc
 
 # compiled once, whichever tests read this file
 target = replace(sc.models.gaussian_mixture([[-3.0, -3.0], [3.0, 3.0]]), names=["a", "b"], sample=None)
-normal = sc.Target(lambda x: -0.5 * (x**2).sum(axis=1), np.negative, dim=2)
+normal = sc.Target(lambda x: -0.5 * (x**2).sum(axis=1), np.negative, dim=2, names=["a", "b"])
 number = 3
 
 def make():

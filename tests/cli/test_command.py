@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from harness import standard_normal
 
 import steincheck as sc
 from steincheck import cli
@@ -81,17 +82,12 @@ def test_weights_are_a_column_or_a_file(run, folder, source):
     np.savetxt(folder / "wide.csv", columns, delimiter=",", header="a,b,w,log w", comments="")
     np.savetxt(folder / "plain.csv", x, delimiter=",", header="a,b", comments="")
     np.savetxt(folder / "w.csv", np.exp(log_w), header="w", comments="")
-    (folder / "named.py").write_text(
-        "import numpy as np, steincheck as sc\n"
-        "t = sc.Target(lambda x: -0.5 * (x**2).sum(axis=1), np.negative, dim=2, names=['a', 'b'])\n"
-    )
     option = "--log-weights" if source == "log w" else "--weights"
     draws = "plain.csv" if source == "w.csv" else "wide.csv"
-    options = ("--target", "named.py:t", "--seed", 0, "--json", "weighted.json", "--independent")
+    options = ("--target", "model.py:normal", "--seed", 0, "--json", "weighted.json", "--independent")
     status, _, err = run("test", "ksd", draws, *options, option, source)
     assert (status, err) == (0, "")
-    target = sc.Target(lambda x: -0.5 * np.sum(x**2, axis=1), np.negative, dim=2)
-    expected = sc.ksd_test(x, target, weights=np.exp(log_w), independent=True, rng=0).pvalue
+    expected = sc.ksd_test(x, standard_normal(2), weights=np.exp(log_w), independent=True, rng=0).pvalue
     found = json.loads((folder / "weighted.json").read_text())["pvalue"]
     assert found == pytest.approx(expected, abs=0.002)
 

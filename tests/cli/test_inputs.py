@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from harness import standard_normal
+from harness import on_the_log_scale, standard_normal
 
 import steincheck as sc
 from steincheck.cli.inputs import load_modes
@@ -28,17 +28,8 @@ def test_modes_of_json(tmp_path):
 
 
 def test_modes_of_a_table_are_on_the_scale_of_the_parameters(tmp_path):
-    positive = sc.Target(
-        lambda x: -0.5 * x[:, 0] ** 2,
-        np.negative,
-        dim=1,
-        names=["log b"],
-        constrained_names=["b"],
-        constrain=np.exp,
-        unconstrain=np.log,
-    )
-    (tmp_path / "mode.csv").write_text("b\n1.0\n")
-    np.testing.assert_array_equal(load_modes(tmp_path / "mode.csv", positive), [[0.0]])
+    (tmp_path / "mode.csv").write_text("mu,tau\n2.0,1.0\n")
+    np.testing.assert_array_equal(load_modes(tmp_path / "mode.csv", on_the_log_scale()), [[0.0, 2.0]])
 
 
 @pytest.mark.parametrize(

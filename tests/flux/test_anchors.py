@@ -50,19 +50,11 @@ def test_no_gaussians_are_fitted_to_points_whose_squares_overflow():
     assert fit_mixture(x, np.ones((100, 1)), 1e-6) is None
 
 
-def cube(d, d_h, turn):
-    """Modes at the corners of a cube of width 6 in d_h of d dimensions, and a sampler."""
-
-    def log_density(x):
-        z = x @ turn
-        corners = np.logaddexp(-0.5 * (z[:, :d_h] - 3) ** 2, -0.5 * (z[:, :d_h] + 3) ** 2).sum(axis=1)
-        return corners - 0.5 * np.sum(z[:, d_h:] ** 2, axis=1)
-
-    def sample(n, rng, up=0.5):
-        h = np.where(rng.uniform(size=(n, d_h)) < np.r_[up, up, np.full(d_h - 2, 0.5)], 3.0, -3.0)
-        return (np.pad(h, ((0, 0), (0, d - d_h))) + rng.normal(size=(n, d))) @ turn.T
-
-    return sc.Target(log_density, dim=d), sample
+def cube(d_h, turn, up=0.5):
+    """Modes at the corners of a cube of width 6; in two of its d_h dimensions more draws may be up."""
+    c = np.zeros(d_h)
+    c[:2] = 0.5 * np.log(up / (1 - up))
+    return sc.models.gb_rbm(6 * turn[:, :d_h], c=c)
 
 
 def some_corners(d, d_h, rng, turn):
@@ -79,12 +71,15 @@ class TestCube:
 
     def problem(self, rotated):
         turn = stats.ortho_group.rvs(self.d, random_state=3) if rotated else np.eye(self.d)
-        target, sample = cube(self.d, self.d_h, turn)
         locations = some_corners(self.d, self.d_h, np.random.default_rng(9), turn)
-        return target, sample, (locations, np.repeat(np.eye(self.d)[None], len(locations), axis=0)), turn
+        return (
+            cube(self.d_h, turn),
+            (locations, np.repeat(np.eye(self.d)[None], len(locations), axis=0)),
+            turn,
+        )
 
     def test_steps_are_the_edges(self, rotated):
-        target, _, modes, turn = self.problem(rotated)
+        target, modes, turn = self.problem(rotated)
         steps = lattice_steps(target, as_modes(modes, target))
         edges = np.abs(steps @ turn)
         assert len(steps) == self.d_h
@@ -95,12 +90,12 @@ class TestCube:
     @pytest.mark.slow
     def test_sees_weights_of_modes_that_nobody_listed(self, rotated):
         """21 of 4096 modes are known; P(h = +1) is .6 instead of .5 in two of 12 coordinates."""
-        target, sample, modes, turn = self.problem(rotated)
+        target, modes, turn = self.problem(rotated)
         rng = np.random.default_rng(10)
         with pytest.warns(UserWarning, match=LATTICE):
-            good = [flux_test(sample(500, rng), target, modes=modes).pvalue for _ in range(60)]
+            good = [flux_test(target.sample(500, rng), target, modes=modes).pvalue for _ in range(60)]
         with pytest.warns(UserWarning, match=LATTICE):
-            bad = flux_test(sample(1000, rng, up=0.6), target, modes=modes)
+            bad = flux_test(cube(self.d_h, turn, 0.6).sample(1000, rng), target, modes=modes)
         assert_level(good)
         assert bad.pvalue < 1e-6
         assert bad.mode_table is None
@@ -108,9 +103,9 @@ class TestCube:
         assert set(np.abs(bad.lattice.displacements[wrong] @ turn).argmax(axis=1)) == {0, 1}
 
     def test_number_of_steps_is_capped(self, rotated):
-        target, sample, modes, _ = self.problem(rotated)
+        target, modes, _ = self.problem(rotated)
         with pytest.warns(UserWarning, match=LATTICE):
-            result = flux_test(sample(60, np.random.default_rng(11)), target, modes=modes, rng=0)
+            result = flux_test(target.sample(60, rng=11), target, modes=modes, rng=0)
         assert len(result.lattice.displacements) == 6
         assert result.net_flow is result.mode_of_draw is None  # no modes were compared
         assert result.variant == "asymptotic"

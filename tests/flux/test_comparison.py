@@ -11,7 +11,6 @@ from flux_problems import (
     as_sample,
     at_two_modes,
     draw,
-    label_chain,
     labels_as_orbits,
     mixture,
     stuck_chains,
@@ -20,6 +19,7 @@ from harness import ar1_chains, assert_level, assert_power
 from scipy import stats
 
 import steincheck as sc
+from experiments.chain_flux_study import refreshed
 from steincheck.chains.blocks import block_signs
 from steincheck.flux import comparison, flux_core, orbits
 from steincheck.flux.anchors import mode_anchors
@@ -109,19 +109,6 @@ class TestRareModes:
         assert bound[10] < 1e-3
 
 
-def test_weak_exchange_is_no_comparison():
-    """Modes in two groups: within them every draw could be anywhere, between them one in a hundred."""
-    rng = np.random.default_rng(3)
-    probabilities = np.full((1000, 4), 1e-12)
-    home, both = rng.random(1000) < 0.5, rng.random(1000) < 0.01
-    probabilities[home, :2], probabilities[~home, 2:], probabilities[both] = 0.5, 0.5, 0.25
-    moments = moments_of(probabilities)
-    assert comparison.exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 1, 1]
-    probabilities[rng.random(1000) < 0.1] = 0.25  # a hundred draws compare the groups
-    moments = moments_of(probabilities)
-    assert comparison.exchange_groups(moments.covariance, moments.expected).tolist() == [0, 0, 0, 0]
-
-
 def compare_labels(mode, weights, chain, seed=0):
     """The test on labels (n,) of modes at 0, 1, 2, ... of one shape."""
     found = labels_as_orbits(mode, weights)
@@ -133,19 +120,6 @@ def compare_labels(mode, weights, chain, seed=0):
 
 
 class TestTwoModes:
-    @pytest.mark.slow
-    def test_level_and_power_at_two_modes(self):
-        """Leaving at rate .2: a test for independent draws rejects about half of correct samples."""
-        rng = np.random.default_rng(0)
-        right = [at_two_modes(label_chain([0.5, 0.5], 0.2, 4, 500, rng), rng) for _ in range(60)]
-        wrong = [at_two_modes(label_chain([0.7, 0.3], 0.2, 4, 500, rng), rng) for _ in range(10)]
-        modes = as_modes(TWO_MODES, TWO)
-        good = [sc.flux_test(x, TWO, modes=modes, rng=rng) for x in right]
-        assert_level([result.pvalue for result in good])
-        naive = [sc.flux_test(x, TWO, modes=modes, independent=True, rng=0) for x in right]
-        assert_power([result.pvalue for result in naive], 0.22)
-        assert all(sc.flux_test(x, TWO, modes=modes, rng=rng).reject() for x in wrong)
-
     @pytest.mark.parametrize("starts", [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 1)])
     def test_chains_that_never_change_mode_are_a_fact(self, starts):
         with pytest.warns(UserWarning, match="cannot tell: the chains never change mode"):
@@ -182,7 +156,7 @@ class TestManyModes:
 
     def test_pairs_that_chains_do_not_cross(self):
         """Two chains in modes 0 and 1, two in 2 and 3: every mode is visited often, but not by all."""
-        mode = label_chain([0.5, 0.5], 0.2, 4, 1000, np.random.default_rng(3))
+        mode = refreshed([0.5, 0.5], 0.2)(4, 1000, np.random.default_rng(3))
         mode = (mode + np.array([[0], [0], [2], [2]])).ravel()
         assert comparison.slowest_time(mode, self.chain) == np.inf
         found = compare_labels(mode, np.full(4, 0.25), self.chain)
@@ -190,7 +164,7 @@ class TestManyModes:
 
     def test_light_modes_that_are_visited_rarely_are_left_out(self):
         weights = np.array([0.5, 0.48, 0.02])
-        mode = label_chain([0.5, 0.5], 0.2, 4, 1000, np.random.default_rng(4)).ravel()
+        mode = refreshed([0.5, 0.5], 0.2)(4, 1000, np.random.default_rng(4)).ravel()
         found = compare_labels(mode, weights, self.chain)
         assert found.reason is None
         heavy = compare_labels(mode, np.array([0.45, 0.45, 0.1]), self.chain)
@@ -206,7 +180,7 @@ class TestManyModes:
 
     def test_replicates_are_sign_changes_of_block_sums(self):
         weights = np.array([0.3, 0.3, 0.4])
-        mode = label_chain(weights, 0.3, 4, 1000, np.random.default_rng(5)).ravel()
+        mode = refreshed(weights, 0.3)(4, 1000, np.random.default_rng(5)).ravel()
         tested = compare_labels(mode, weights, self.chain, seed=6).comparison
         flow = weights - np.eye(3)[mode]
         metric = np.linalg.pinv(4000 * (np.diag(weights) - np.outer(weights, weights)))
@@ -219,7 +193,7 @@ class TestManyModes:
         assert tested.statistic == pytest.approx(total @ metric @ total)
 
     def test_slowest_time_is_that_of_labels_drawn_afresh(self):
-        mode = label_chain(np.full(5, 0.2), 0.1, 4, 50_000, np.random.default_rng(6)).ravel()
+        mode = refreshed(np.full(5, 0.2), 0.1)(4, 50_000, np.random.default_rng(6)).ravel()
         assert comparison.slowest_time(mode, np.repeat(np.arange(4), 50_000)) == pytest.approx(
             2 / 0.1 - 1, rel=0.1
         )
@@ -231,7 +205,7 @@ class TestChainsOnLattices:
     @staticmethod
     def flows(rate, rng, up=0.5, n_units=6):
         weights = [(1 - up, up)] + [(0.5, 0.5)] * (n_units - 1)
-        bits = np.stack([label_chain(pair, rate, 4, 500, rng).ravel() for pair in weights], axis=1)
+        bits = np.stack([refreshed(pair, rate)(4, 500, rng).ravel() for pair in weights], axis=1)
         accept = np.stack([1.0 - bits, bits], axis=1)
         flows = orbits.StepFlows(np.eye(n_units), accept, np.ones(n_units, dtype=bool))
         sample = as_sample(np.zeros((2000, 1)), chain=np.repeat(np.arange(4), 500))

@@ -19,9 +19,9 @@ from harness import REFERENCE, assert_coverage
 from scipy import stats
 
 import steincheck as sc
+from experiments.flux_study import lumpy
 from steincheck.flux import flux_test, importance_weights, orbits
 from steincheck.flux.anchors import mode_anchors
-from steincheck.modes.known import as_modes
 
 MBAR = json.loads((REFERENCE / "mbar.json").read_text())
 
@@ -131,29 +131,20 @@ class TestCovariance:
         assert chains.quantile == pytest.approx(stats.t.ppf(0.975, 19))
 
 
-class TestIntervals:
+@pytest.mark.slow
+@pytest.mark.parametrize("sampled", [(0.7, 0.2, 0.1), (0.3, 0.3, 0.4), (7 / 9, 2 / 9, 0.0)])
+def test_intervals_cover(sampled):
     """Modes of two Gaussians each: no linear map carries one upon another, and shares are uncertain."""
-
-    means = np.array([[0.0, 0.0], [14.0, 0.0], [0.0, 14.0], [1.0, 0.6], [12.8, 0.5], [0.3, 12.7]])
-    variances = ([1.0, 1.0], [0.8, 0.8], [1.3, 1.3], [2.0, 3.0], [3.0, 1.5], [2.5, 2.0])
-    weights = np.array([0.7, 0.2, 0.1])
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("sampled", [(0.7, 0.2, 0.1), (0.3, 0.3, 0.4), (7 / 9, 2 / 9, 0.0)])
-    def test_cover(self, sampled):
-        covariances = np.array([np.diag(v) for v in self.variances])
-        parts = self.means, covariances, 0.5 * np.tile(self.weights, 2)
-        target, _ = mixture(*parts)
-        modes = as_modes([[0.14, 0.06], [13.91, 0.07], [0.06, 13.7]], target)
-        rng, hits, wide = np.random.default_rng(15), 0, 0
-        for _ in range(60):
-            x = draw(parts, 600, rng, 0.5 * np.tile(sampled, 2))
-            table = flux_test(x, target, modes=modes, anchors=1).mode_table
-            low, high = table.implied_interval.T
-            hits = hits + ((low <= self.weights) & (self.weights <= high))
-            wide = wide + (high - low) / 60
-        assert_coverage(hits, 60, 0.92)  # 95 % intervals, from an asymptotic standard error
-        assert np.all(wide < 0.06)  # an interval that covers by being wide would be no use
+    target, modes, _ = lumpy()
+    weights = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
+    rng, hits, wide = np.random.default_rng(15), 0, 0
+    for _ in range(60):
+        x = target.sample(600, rng, weights=0.5 * np.tile(sampled, 2))
+        low, high = flux_test(x, target, modes=modes, anchors=1).mode_table.implied_interval.T
+        hits = hits + ((low <= weights) & (weights <= high))
+        wide = wide + (high - low) / 60
+    assert_coverage(hits, 60, 0.92)  # 95 % intervals, from an asymptotic standard error
+    assert np.all(wide < 0.06)  # an interval that covers by being wide would be no use
 
 
 class TestImportanceWeights:

@@ -5,17 +5,12 @@ import pickle
 import jax
 import numpy as np
 import pytest
-from harness import mixture_log_density
+from harness import PLANE, mixture_log_density
 from scipy import stats
 
 from steincheck import models
 from steincheck.target.evaluation import differences
 
-PLANE = (
-    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
-    [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
-    [0.5, 0.3, 0.2],
-)
 RBM = (
     np.random.default_rng(3).normal(size=(3, 4)),
     np.array([0.3, -0.2, 0.5]),

@@ -147,25 +147,6 @@ def test_covariances_are_taken_as_they_are():
     np.testing.assert_array_equal(again.log_density, pair.log_density)
 
 
-@pytest.mark.parametrize(
-    ("modes", "words"),
-    [
-        (np.zeros((2, 3)), r"`modes` must have shape \(n, 2\)"),
-        ([[0.0, np.inf], [1.0, 1.0]], "`modes` must be finite"),
-        (np.empty((0, 2)), "at least one"),
-        ((np.zeros((1, 2)), np.eye(2)), r"of shape \(1, 2, 2\), got shape \(2, 2\)"),
-        ((np.zeros((1, 2)), -np.eye(2)[None]), "number 0 is not: its smallest eigenvalue is -1"),
-        ((np.zeros((1, 2)), [[[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
-        ((np.zeros((1, 2)), np.full((1, 2, 2), np.nan)), "finite"),
-        ([[3.0, 0.0], [-3.0, 0.0], [3.0, 1e-9]], r"rows \[0, 2\] \(counted from 0\) lead to one"),
-        ([[3.0, 0.0], [2.0, 0.5]], r"rows \[0, 1\] \(counted from 0\) lead to one"),
-    ],
-)
-def test_wrong_modes(modes, words):
-    with pytest.raises(ValueError, match=words):
-        as_modes(modes, numpy_mixture([[-3.0, 0.0], [3.0, 0.0]]))
-
-
 def test_a_location_without_a_maximum_is_an_error_that_says_where_the_climb_went():
     target = sc.from_jax(lambda x: x[0] - x[1] ** 2, 2)
     words = r"`modes` must be local maxima: ascending from row 0, \(1, 2\), leads to \(.*e\+.*, .*\), where"

@@ -1,8 +1,6 @@
 """The search without a box: far modes, symmetries, invariance, hostile targets, limits."""
 
 import functools
-import re
-import time
 from itertools import permutations
 
 import jax.numpy as jnp
@@ -13,10 +11,8 @@ from jax.scipy.special import logsumexp
 
 import steincheck as sc
 from steincheck.flux.anchors import lattice_steps
-from steincheck.modes.search import find_modes, search_modes, uncorrelated_coordinates
-from steincheck.target.evaluation import Budget, CountedTarget
+from steincheck.modes.search import find_modes, uncorrelated_coordinates
 
-SLOW = pytest.mark.slow
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])
 ROOTS = np.random.default_rng(0).normal(size=(3, 3, 3)) + 2 * np.eye(3)
 COVARIANCES = ROOTS @ ROOTS.transpose(0, 2, 1)
@@ -115,21 +111,6 @@ def test_one_mode_takes_at_most_20000_evaluations(dim):
 
 
 class TestHostileTargets:
-    def test_nan_infinity_and_exceptions_at_proposals_are_no_points(self):
-        def log_density(x):
-            if np.abs(x).max() > 1e3:
-                raise RuntimeError("Location parameter is inf")
-            value = normal_log_density(x)
-            value[x[:, 0] > 20] = np.nan
-            value[x[:, 0] < -20] = np.inf
-            return value
-
-        target = sc.Target(log_density, lambda x: -x, dim=2)
-        modes = find_modes(target, draws=np.random.default_rng(0).normal(size=(30, 2)), rng=0)
-        np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
-        assert modes.search.n_non_finite > 100
-        assert modes.warnings == ()
-
     @pytest.mark.parametrize(
         ("log_density", "words"),
         [
@@ -142,17 +123,8 @@ class TestHostileTargets:
         ids=["unbounded", "part of the space", "ridge", "constant", "nowhere"],
     )
     def test_a_density_without_a_mode(self, log_density, words):
-        density = CountedTarget(sc.from_jax(log_density, 2), Budget(50_000))
-        nowhere = np.empty((0, 2))
-        empty = search_modes(density, nowhere, nowhere, np.random.default_rng(0), from_points=False)
-        assert len(empty) == 0
-        assert re.match(f"no mode found: .*{words}", empty.search.message)
-        assert (empty.search.reason == "improper") is ("improper" in words)
-
-    def test_no_mode_is_an_error_of_find_modes(self):
-        ridge = sc.Target(lambda x: -((x[:, 0] - x[:, 1]) ** 2), dim=2)
-        with pytest.raises(ValueError, match=r"no mode found: .*does not fall off on a line"):
-            find_modes(ridge, rng=0)
+        with pytest.raises(ValueError, match=f"no mode found: .*{words}"):
+            find_modes(sc.from_jax(log_density, 2), max_evaluations=50_000, rng=0)
 
     def test_what_the_target_raises_is_said(self):
         def raises(x):
@@ -223,17 +195,6 @@ class TestLimits:
             modes = find_modes(target, max_evaluations=2000, rng=0)
         assert modes.search.n_evaluations == 2000
 
-    def test_a_slow_target_stops_in_time(self):
-        def log_density(x):
-            time.sleep(1e-3 * len(x))
-            return normal_log_density(x)
-
-        begin = time.perf_counter()
-        with pytest.warns(UserWarning, match="ended early: `max_seconds` reached"):
-            modes = find_modes(sc.Target(log_density, lambda x: -x, dim=2), max_seconds=1.0, rng=0)
-        assert time.perf_counter() - begin < 2
-        np.testing.assert_allclose(modes.locations, [[0, 0]], atol=1e-6)
-
     @pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
     def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(self, limit):
         words = f"`{next(iter(limit))}` was reached before a local optimisation converged"
@@ -254,11 +215,9 @@ class TestTooManyModes:
             assert np.linalg.norm(modes.locations - places[77], axis=1).min() < 1e-3
 
     @pytest.mark.filterwarnings("ignore:the mode search ended early")
-    @pytest.mark.parametrize(
-        ("hidden", "dim"), [(20, 22), pytest.param(20, 40, marks=SLOW), pytest.param(30, 40, marks=SLOW)]
-    )
-    def test_the_steps_of_a_turned_lattice_can_be_read_off(self, hidden, dim):
-        """2^20 and 2^30 modes, B = 6 E turned: one mode is listed with all flips of one hidden unit."""
+    def test_the_steps_of_a_turned_lattice_can_be_read_off(self):
+        """2^20 modes, B = 6 E turned: one mode is listed with all flips of one hidden unit."""
+        hidden, dim = 20, 22
         rotation = np.linalg.qr(np.random.default_rng(5).normal(size=(dim, dim)))[0]
         target = sc.models.gb_rbm(6 * rotation[:, :hidden])
         rng = np.random.default_rng(1)

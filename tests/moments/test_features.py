@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import CORRELATED, assert_level, gaussian_with_modes, on_the_log_scale, quiet_moment_test
+from harness import CORRELATED, gaussian_with_modes, on_the_log_scale
 from scipy import integrate, stats
 
 import steincheck as sc
@@ -193,33 +193,6 @@ def test_of_too_many_pairs_the_most_correlated_are_examined(monkeypatch):
     assert result.pairs_left_out == d * (d - 1) // 2 - 200
     assert ("x[22]", "x[23]") in [f.parameters for f in result.features]
     assert "the 200 pairs of parameters most correlated at the modes" in str(result)
-
-
-def ring_draws(n, rng):
-    """A ring of radius 5 and width .3 with two tops."""
-    radius = 5 + 0.3 * rng.normal(size=8 * n)
-    angle = rng.uniform(-np.pi, np.pi, size=8 * n)
-    height = radius * np.exp(0.3 * (radius / 5) ** 2 * np.cos(2 * angle))
-    x = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return x[rng.random(8 * n) * 10 * np.exp(0.6) < height][:n]
-
-
-def ring():
-    target = sc.from_jax(
-        lambda x: -0.5 * ((jnp.sqrt(x @ x) - 5) / 0.3) ** 2 + 0.3 * (x[0] ** 2 - x[1] ** 2) / 25, dim=2
-    )
-    return target, as_modes(np.array([[-5.01082, 0.0], [5.01082, 0.0]]), target)
-
-
-@pytest.mark.slow
-def test_level_on_a_ring():
-    """4 of 60 are rejected; with sharpness 1 there are 20."""
-    target, modes = ring()
-    rng = np.random.default_rng(0)
-    options = {"n_resamples": 199, "check_score": False}
-    assert_level(
-        [quiet_moment_test(ring_draws(180, rng), target, modes, **options).pvalue for _ in range(60)]
-    )
 
 
 def test_columns_and_sums_have_one_order():

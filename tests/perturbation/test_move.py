@@ -2,17 +2,11 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import mixture_draws, numpy_mixture, standard_normal
+from harness import PLANE, mixture_draws, numpy_mixture, standard_normal
 from scipy import stats
 
 import steincheck as sc
 from steincheck.perturbation import barker, metropolis, perturb
-
-PLANE = (
-    [[-3.0, 0.0], [3.0, 1.0], [0.0, 5.0]],
-    [[[1.0, 0.3], [0.3, 0.5]], [[0.4, -0.2], [-0.2, 2.0]], [[1.0, 0.0], [0.0, 1.0]]],
-    [0.5, 0.3, 0.2],
-)
 
 
 def mixture(means, covariances, weights):
