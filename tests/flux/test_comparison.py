@@ -109,6 +109,18 @@ class TestRareModes:
         assert bound[10] < 1e-3
 
 
+def test_weak_exchange_is_no_comparison():
+    """Two groups of modes: of a thousand draws ten, then a hundred, could be at any of them."""
+    rng = np.random.default_rng(3)
+    home = rng.random(1000) < 0.5
+    probabilities = np.full((1000, 4), 1e-12)
+    probabilities[home, :2], probabilities[~home, 2:] = 0.5, 0.5
+    for share, groups in ((0.01, [0, 0, 1, 1]), (0.1, [0, 0, 0, 0])):
+        probabilities[rng.random(1000) < share] = 0.25
+        moments = moments_of(probabilities)
+        assert comparison.exchange_groups(moments.covariance, moments.expected).tolist() == groups
+
+
 def compare_labels(mode, weights, chain, seed=0):
     """The test on labels (n,) of modes at 0, 1, 2, ... of one shape."""
     found = labels_as_orbits(mode, weights)

@@ -9,28 +9,26 @@ from steincheck.flux import core, flux_test
 from steincheck.flux.anchors import Anchors
 
 
-class TestLevel:
-    """P-values of correct samples."""
+def pvalues_of_correct_samples(parts, n, repetitions, seed, **options):
+    target, modes = mixture(*parts)
+    rng = np.random.default_rng(seed)
+    return np.array([
+        flux_test(draw(parts, n, rng), target, modes=modes, rng=rng, **options).pvalue
+        for _ in range(repetitions)
+    ])  # fmt: skip
 
-    @staticmethod
-    def pvalues(parts, n, repetitions, seed, **options):
-        target, modes = mixture(*parts)
-        rng = np.random.default_rng(seed)
-        return np.array([
-            flux_test(draw(parts, n, rng), target, modes=modes, rng=rng, **options).pvalue
-            for _ in range(repetitions)
-        ])  # fmt: skip
 
-    @pytest.mark.slow
-    def test_uniform(self):
-        p = self.pvalues(NEAR, 300, 400, 0)
-        assert_uniform(p)
-        assert_level(p, exact=True)
+@pytest.mark.slow
+def test_pvalues_are_uniform():
+    p = pvalues_of_correct_samples(NEAR, 300, 400, 0)
+    assert_uniform(p)
+    assert_level(p, exact=True)
 
-    @pytest.mark.slow
-    def test_any_anchors(self, monkeypatch):
-        monkeypatch.setattr(core, "mode_anchors", odd_anchors)
-        assert_level(self.pvalues(NEAR, 300, 300, 3, anchors=1), exact=True)
+
+@pytest.mark.slow
+def test_any_anchors_keep_the_level(monkeypatch):
+    monkeypatch.setattr(core, "mode_anchors", odd_anchors)
+    assert_level(pvalues_of_correct_samples(NEAR, 300, 300, 3, anchors=1), exact=True)
 
 
 @pytest.mark.slow
@@ -81,16 +79,14 @@ def test_a_trend_is_found_where_the_whole_is_in_doubt(variant):
     assert result.pvalue < whole
 
 
-class TestRareModes:
-    """Rare modes need no rule of their own: their variance is raised to half a draw."""
-
-    @pytest.mark.slow
-    def test_level_of_the_test_and_of_single_modes(self):
-        means = 30.0 * np.arange(20)[:, None]
-        target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
-        results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(60)]
-        assert_level([result.pvalue for result in results])
-        assert_level([np.nanmin(result.mode_pvalues) <= 0.05 for result in results])
+@pytest.mark.slow
+def test_level_where_modes_are_rare():
+    """They need no rule of their own: their variance is raised to half a draw."""
+    means = 30.0 * np.arange(20)[:, None]
+    target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
+    results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(60)]
+    assert_level([result.pvalue for result in results])
+    assert_level([np.nanmin(result.mode_pvalues) <= 0.05 for result in results])
 
 
 class TestWeights:
