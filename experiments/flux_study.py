@@ -22,8 +22,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.chains.reading import Sample
-from steincheck.flux.anchors import mode_anchors
-from steincheck.flux.orbits import carry_to_anchors
+from steincheck.flux.orbits import carry_to_anchors, mode_anchors
 
 from .counting import Case, CountedStudy, Events
 from .methods import label_test, sign_test

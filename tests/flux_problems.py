@@ -5,8 +5,7 @@ from harness import mixture_draws, numpy_mixture
 
 import steincheck as sc
 from steincheck.chains.reading import Sample
-from steincheck.flux.anchors import Anchors
-from steincheck.flux.orbits import Orbits
+from steincheck.flux.orbits import Anchors, Orbits
 from steincheck.modes.known import as_modes
 
 FAR = ([[0.0], [9.0], [22.0]], [[[1.0]], [[2.0]], [[0.5]]], [0.6, 0.3, 0.1])

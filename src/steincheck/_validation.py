@@ -75,6 +75,17 @@ def asymmetries(matrices: np.ndarray) -> np.ndarray:
     return gap > 1e-6 * width[..., :, None] * width[..., None, :]  # single precision leaves 1e-7
 
 
+def check_covariances(matrices: np.ndarray, subject: str) -> None:
+    """Raise unless all matrices (M, d, d) are symmetric and positive definite, `subject` naming them."""
+    for k, matrix in enumerate(matrices):
+        smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
+        if not smallest > 0 or asymmetries(matrix).any():
+            raise ValueError(
+                f"{subject} must be symmetric and positive definite, number {k} is not: its smallest "
+                f"eigenvalue is {smallest:.3g}"
+            )
+
+
 def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str) -> None:
     """Raise unless the array of a record has this shape, `words` being what it holds."""
     if array.shape != shape:

@@ -9,7 +9,7 @@ import steincheck as sc
 from steincheck.accuracy import control
 from steincheck.accuracy.estimate import HEAVY_TAIL, functionals_of
 from steincheck.accuracy.walkers import cutoff
-from steincheck.flux.anchors import mode_anchors
+from steincheck.flux.orbits import mode_anchors
 from steincheck.result import Estimate
 
 METRIC = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.3], [0.1, -0.3, 0.5]])

@@ -22,7 +22,7 @@ import steincheck as sc
 from experiments.chain_flux_study import refreshed
 from steincheck.chains.blocks import block_signs
 from steincheck.flux import comparison, flux_core, orbits
-from steincheck.flux.anchors import mode_anchors
+from steincheck.flux.orbits import mode_anchors
 from steincheck.modes.known import as_modes
 
 

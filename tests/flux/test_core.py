@@ -6,7 +6,7 @@ from scipy import stats
 
 import steincheck as sc
 from steincheck.flux import core, flux_test
-from steincheck.flux.anchors import Anchors
+from steincheck.flux.orbits import Anchors
 
 
 def pvalues_of_correct_samples(parts, n, repetitions, seed, **options):

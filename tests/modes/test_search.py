@@ -10,7 +10,7 @@ from harness import mixture_log_density, normal_log_density
 from jax.scipy.special import logsumexp
 
 import steincheck as sc
-from steincheck.flux.anchors import lattice_steps
+from steincheck.flux.orbits import lattice_steps
 from steincheck.modes.search import find_modes, uncorrelated_coordinates
 
 MEANS = np.array([[0.0, 0.0, 0.0], [30.0, -20.0, 5.0], [-8.0, 9.0, 40.0]])

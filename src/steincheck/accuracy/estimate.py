@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import RandomSource, announce, as_count, seeded
+from .._validation import RandomSource, announce, seeded
 from ..chains.reading import Sample, read_sample
 from ..flux import flux_core
 from ..modes.known import known_modes
 from ..perturbation.hamiltonian import Walkers
 from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Batch, Target, require_target, score_at, to_constrained
-from ..target.evaluation import Budget, CountedTarget, counting_target
+from ..target.evaluation import Budget, CountedTarget, as_budget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
 from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
@@ -89,13 +89,10 @@ def estimate_accuracy(
     ('sigma', 1.0, False)
     """
     require_target(target)
-    if max_evaluations is not None:
-        as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    generator, _ = seeded(rng)
+    budget = as_budget(max_evaluations, None)
+    search, walk = seeded(rng)[0].spawn(2)
     sample = read_sample(draws, target, weights=weights, log_weights=log_weights, minimum=20)
-    search, walk = generator.spawn(2)
     known, _, told = known_modes(modes, target, sample, None, rng=search)
-    budget = Budget() if max_evaluations is None else Budget(max_evaluations)
     sample = sample._replace(scores=score_at(target, sample.x))
     result = accuracy_core(sample, target, known, budget=budget, rng=walk)
     announce([*sample.warnings, *told, *result.warnings])

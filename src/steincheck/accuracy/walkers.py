@@ -8,7 +8,7 @@ import numpy as np
 
 from .._whitening import Gaussians, symmetric_roots
 from ..chains.reading import Sample
-from ..flux.anchors import mode_anchors
+from ..flux.orbits import mode_anchors
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from ..result import Modes
 from ..target.evaluation import CountedTarget

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._validation import listed, shown
-from .containers import from_columns
 from .names import close_names
 from .reading import read_any, stack_chains
-from .record import Draws
+from .record import Draws, from_columns
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet", ".nc", ".zarr")
 

@@ -12,9 +12,8 @@ from .._validation import as_count, as_numbers, check_names, listed, listed_rows
 from ..target import Target, log_density_anywhere
 from ..typing import DrawsLike
 from ..wording.draws import parameters_as_coordinates
-from .containers import read_container, weights_of, with_examined_axes
 from .names import positions
-from .record import Draws, chain_of_rows, index_in_chain
+from .record import Draws, chain_of_rows, index_in_chain, read_container, weights_of, with_examined_axes
 
 
 def as_draws(

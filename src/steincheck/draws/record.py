@@ -1,15 +1,20 @@
-"""The record that carries draws through the package."""
+"""The record that carries draws, and the objects of other packages that become one.
+
+Objects are recognised by what they offer: none of the packages is imported.
+"""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._validation import (
     as_count,
+    as_host,
     as_numbers,
     as_stored,
     as_texts,
@@ -17,8 +22,15 @@ from .._validation import (
     check_names,
     check_shape,
     listed,
+    listed_rows,
     shown,
 )
+from .._whitening import normal_scores
+from ..wording.draws import doubtful_axes
+from .names import canonical_name, element_names, variable_of
+
+# columns of tables that are no coordinates; points before and underscores around the word do not matter
+ROLES = ("chain", "iteration", "iter", "draw", "log_weight", "divergent")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,3 +185,223 @@ def index_in_chain(chain: np.ndarray) -> np.ndarray:
     array([0, 1, 2, 0, 1])
     """
     return np.arange(len(chain)) - np.searchsorted(chain, chain)
+
+
+def read_container(draws: Any, dim: int | None, names: Sequence[str] | None) -> Draws | None:
+    """The draws of an object of another package, or None if it is not such an object."""
+    nested = _from_nested_sampling(draws)
+    if nested is not None:
+        return nested
+    if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
+        return _from_arviz(draws)
+    if hasattr(draws, "dims") and hasattr(draws, "to_dataset"):
+        return _from_arviz(draws.to_dataset(name=draws.name or "x"))
+    if callable(getattr(draws, "get_samples", None)):
+        return _from_numpyro(draws)
+    if callable(getattr(draws, "draws_pd", None)):
+        return _from_frame(draws.draws_pd())  # of CmdStanPy
+    if isinstance(draws, Mapping):
+        return _from_mapping(draws, dim, names)
+    if hasattr(draws, "columns"):
+        return _from_frame(draws)
+    return None
+
+
+def _from_nested_sampling(draws: Any) -> Draws | None:
+    """Results of dynesty and UltraNest, or a Sampler of nautilus, with their weights; None otherwise.
+
+    The threads of dynesty, one per live point, are groups: they are independent runs (Higson et al. 2018,
+    "Sampling errors in nested sampling parameter estimation").
+    """
+    if hasattr(draws, "logwt") and hasattr(draws, "samples_id"):
+        return Draws(draws.samples, weight=weights_of(draws.logwt), group=draws.samples_id)
+    if isinstance(draws, Mapping) and "weighted_samples" in draws:
+        points = draws["weighted_samples"]
+        return Draws(points["points"], names=draws.get("paramnames"), weight=points["weights"])
+    if type(draws).__module__.partition(".")[0] == "nautilus" and hasattr(draws, "posterior"):
+        points, log_weights, *_ = draws.posterior()
+        return Draws(points, weight=weights_of(log_weights))
+    return None
+
+
+def from_columns(labels: Sequence[Any], columns: Sequence[np.ndarray]) -> Draws:
+    """Draws of labelled columns.
+
+    The columns of `ROLES` sort the rows and give weights and divergences. Other columns whose names end in
+    two underscores are the sampler's. They are left out, and so are columns of text.
+    """
+    roles: dict[str, np.ndarray] = {}
+    kept: dict[str, np.ndarray] = {}
+    for label, column in zip(labels, columns, strict=True):
+        name = canonical_name(label)
+        role = name.strip("._").lower()
+        if role in ROLES:
+            roles[role] = column
+        elif name in kept or np.ndim(column) != 1:
+            raise ValueError(f"there is more than one column {name!r}")
+        elif not name.endswith("__") and (numbers := _as_floats(column)) is not None:
+            kept[name] = numbers
+    n = len(columns[0]) if len(columns) else 0
+    order = _row_order(roles, n)
+    unnamed = list(kept) == [str(k) for k in range(len(kept))]
+    return Draws(
+        np.stack([*kept.values()], axis=1)[order] if kept else np.empty((n, 0)),
+        np.unique(roles["chain"][order], return_inverse=True)[1] if "chain" in roles else None,
+        None if unnamed else tuple(kept),
+        int(np.sum(np.asarray(roles["divergent"], dtype=float) > 0)) if "divergent" in roles else None,
+        weight=None if "log_weight" not in roles else weights_of(roles["log_weight"])[order],
+    )
+
+
+def _as_floats(column: Any) -> np.ndarray | None:
+    """A float64 array, or None if the column holds something else."""
+    array = np.asarray(column)
+    if array.dtype.kind not in "biufO":
+        return None
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _row_order(roles: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    """Rows chain by chain and draw by draw; as they stand if there is no column of chains."""
+    if "chain" not in roles:
+        return np.arange(n)
+    chain = roles["chain"]
+    unknown = np.flatnonzero(chain != chain)  # NaN
+    if len(unknown):
+        raise ValueError(f"the column of the chains must have no NaN, {listed_rows(unknown)} do")
+    within = next((roles[role] for role in ("iteration", "iter", "draw") if role in roles), np.arange(n))
+    return np.lexsort((within, np.unique(chain, return_inverse=True)[1]))
+
+
+def weights_of(logarithms: Any) -> np.ndarray:
+    """Weights of which the largest is 1; NaN where the logarithms are no numbers below infinity."""
+    numbers = np.asarray(logarithms, dtype=np.float64).ravel()
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.exp(numbers - numbers.max()))
+
+
+def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str] | None) -> Draws:
+    """A dict of arrays (chain, draw, ...), or (draw, ...) if one is 1-d or only this gives `dim` columns."""
+    arrays = {str(key): np.asarray(as_host(value)) for key, value in draws.items()}
+    if not arrays:
+        raise ValueError(f"`draws` must hold draws, got an empty {type(draws).__name__}")
+    for key, value in arrays.items():
+        if value.dtype.kind not in "biuf" or not value.ndim or not value.size:
+            got = f"dtype {value.dtype}, shape {value.shape}"
+            raise TypeError(f"`draws`[{key!r}] must be an array of real numbers, one per draw, got {got}")
+    wanted = {variable_of(canonical_name(label)) for label in names or ()}
+    used = [value.shape for key, value in arrays.items() if variable_of(canonical_name(key)) in wanted]
+    shapes = used or [value.shape for value in arrays.values()]
+    without_chains = min(map(len, shapes)) == 1 or sum(int(np.prod(shape[1:])) for shape in shapes) == dim
+    axes = 1 if without_chains else 2
+    if len({shape[:axes] for shape in shapes}) > 1:
+        raise ValueError(
+            f"`draws` must contain arrays with the same number of draws, got shapes {shapes[:5]}"
+        )
+    same = {key: value for key, value in arrays.items() if value.shape[:axes] == shapes[0][:axes]}
+    return _from_arrays(same, axes) if axes == 1 else with_examined_axes(_from_arrays(same, axes))
+
+
+def _from_arrays(
+    arrays: Mapping[str, np.ndarray], axes: int, labels: Mapping[str, Any] | None = None
+) -> Draws:
+    """Arrays with one or two leading axes of draws, one column per element; `labels` of the other axes."""
+    names: list[str] = []
+    columns: list[np.ndarray] = []
+    for key, value in arrays.items():
+        names += element_names(key, labels[key] if labels else value.shape[axes:])
+        columns += list(value.reshape(int(np.prod(value.shape[:axes])), -1).T)
+    table = from_columns(names, columns)
+    if axes == 1:
+        return table
+    n_chains, length = next(iter(arrays.values())).shape[:2]
+    return replace(table, chain=np.repeat(np.arange(n_chains), length))
+
+
+def _from_arviz(draws: Any) -> Draws:
+    """ArviZ InferenceData, DataTree, or an xarray Dataset of draws; labels of text name the elements."""
+    arrays: dict[str, np.ndarray] = {}
+    labels: dict[str, list[int | list[str]]] = {}
+    for key, variable in getattr(draws, "posterior", draws).data_vars.items():
+        if "draw" in variable.dims:
+            whole = variable if "chain" in variable.dims else variable.expand_dims("chain")
+            ordered = whole.transpose("chain", "draw", ...)
+            arrays[str(key)] = ordered.values
+            labels[str(key)] = [_axis(ordered, dim) for dim in ordered.dims[2:]]
+    if not arrays:
+        raise ValueError("`draws` has no group or variable with dimensions (chain, draw)")
+    statistics = getattr(draws, "sample_stats", {})
+    table = replace(_from_arrays(arrays, 2, labels), divergences=_divergences(statistics))
+    if "log_weight" in statistics:
+        return replace(table, weight=weights_of(_per_draw(statistics["log_weight"])))
+    if "importance_weight" in statistics:
+        return replace(table, weight=_per_draw(statistics["importance_weight"]))
+    return table
+
+
+def _per_draw(variable: Any) -> np.ndarray:
+    """A variable of ArviZ with dimensions (chain, draw), one number per draw."""
+    return np.asarray(variable.transpose("chain", "draw").values).ravel()
+
+
+def _axis(array: Any, dim: Any) -> int | list[str]:
+    """The labels of a dimension if they are text, otherwise its size."""
+    labels = array[dim].values.tolist() if dim in array.coords else []
+    return labels if labels and all(isinstance(label, str) for label in labels) else int(array.sizes[dim])
+
+
+def _from_numpyro(mcmc: Any) -> Draws:
+    """NumPyro's MCMC, or anything whose ``get_samples`` groups by chain."""
+    samples = mcmc.get_samples(group_by_chain=True)
+    if not samples:
+        raise ValueError(f"`draws` must hold draws, got a {type(mcmc).__name__} without any")
+    arrays = {key: np.asarray(as_host(value)) for key, value in samples.items()}
+    extra = mcmc.get_extra_fields() if hasattr(mcmc, "get_extra_fields") else {}
+    return replace(_from_arrays(arrays, 2), divergences=_divergences(extra))
+
+
+def _divergences(statistics: Any) -> int | None:
+    return int(np.sum(np.asarray(statistics["diverging"]))) if "diverging" in statistics else None
+
+
+def _from_frame(frame: Any) -> Draws:
+    """A pandas or polars data frame, or another table with names of columns."""
+    index_names = getattr(getattr(frame, "index", None), "names", [])
+    if any(canonical_name(label).strip("._").lower() == "chain" for label in index_names):
+        frame = frame.reset_index()
+    labels = list(getattr(frame, "column_names", frame.columns))  # PyArrow's columns are those themselves
+    try:
+        return from_columns(labels, [np.asarray(frame[label]) for label in labels])
+    except (KeyError, TypeError) as error:
+        kind = type(frame).__name__
+        raise TypeError(f"`draws` must hold one column of numbers per name, got a {kind}: {error}") from None
+
+
+def with_examined_axes(draws: Draws) -> Draws:
+    """The draws, with a warning if chains whose axes nobody named seem to be (draw, chain) in fact."""
+    n_chains = draws.n_chains
+    length = len(draws) // max(n_chains, 1)
+    if min(n_chains, length) < 2 or not draws.values.size or not np.isfinite(draws.values).all():
+        return draws
+    array = draws.values.reshape(n_chains, length, -1)
+    along_draws, along_chains = _lag_1_strengths(array[:, : max(2, 10**5 // n_chains)])  # for speed
+    # slow chains resemble each other by chance too, but far less than their own draws do
+    swapped = along_chains > max(5, 2 * along_draws)
+    if not swapped and (n_chains <= length or along_draws >= 4):  # chains are autocorrelated as a rule
+        return draws
+    warning = doubtful_axes(n_chains, length, swapped=swapped)
+    return replace(draws, axes_swapped=swapped, warnings=(*draws.warnings, warning))
+
+
+def _lag_1_strengths(array: np.ndarray) -> tuple[float, float]:
+    """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
+    scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
+
+    def strength(one: np.ndarray, two: np.ndarray) -> float:
+        products = (one * two).reshape(-1, array.shape[2])
+        return float(np.max(np.abs(products.mean(axis=0))) * np.sqrt(len(products)))
+
+    return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])

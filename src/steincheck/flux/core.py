@@ -23,7 +23,6 @@ from ..target import Target, log_density_at, require_target
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason
-from .anchors import lattice_steps, local_anchors, mode_anchors, share_at_listed_modes
 from .comparison import (
     WEIGHTY_SHARE,
     FlowComparison,
@@ -41,7 +40,11 @@ from .orbits import (
     carry_along_steps,
     carry_to_anchors,
     count_moments,
+    lattice_steps,
+    local_anchors,
+    mode_anchors,
     mode_table,
+    share_at_listed_modes,
 )
 
 MIN_EFFICIENCY = 0.7  # of one anchor per mode; below, anchors=None tries four (flux_study, "sensors")

@@ -21,7 +21,7 @@ from .._validation import (
     as_generator,
     as_numbers,
     as_one_positive,
-    asymmetries,
+    check_covariances,
     is_number,
     shown,
 )
@@ -184,7 +184,11 @@ def t_banana_mixture(
     >>> target.sample(1000, rng=2, weights=wrong / wrong.sum()).shape
     (1000, 5)
     """
-    count = _count_of_parts(dim, n_t, n_banana)
+    for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
+        as_count(value, name, minimum=least, maximum=MAX_DIM)
+    count = int(n_t) + int(n_banana)
+    if not count:
+        raise ValueError("`n_t` and `n_banana` must not both be 0")
     df = as_one_positive(df, "df")
     box = as_one_positive(box, "box")
     if not is_number(b) or not abs(b) <= sys.float_info.max:
@@ -213,16 +217,6 @@ def t_banana_mixture(
     target = formula_target(Partial(_log_t_bananas, parameters), dim, _mixture_sampler(shares, dim, draw))
     again = {"n_t": n_t, "n_banana": n_banana, "df": df, "b": b, "box": box, "weights": weights, "rng": seed}
     return made_by(target, t_banana_mixture, dim, **again)
-
-
-def _count_of_parts(dim: Any, n_t: Any, n_banana: Any) -> int:
-    """The number of components, if all three are valid counts."""
-    for name, value, least in (("dim", dim, 2), ("n_t", n_t, 0), ("n_banana", n_banana, 0)):
-        as_count(value, name, minimum=least, maximum=MAX_DIM)
-    count = int(n_t) + int(n_banana)
-    if not count:
-        raise ValueError("`n_t` and `n_banana` must not both be 0")
-    return count
 
 
 def _log_t_bananas(parameters: Any, x: Any) -> Any:
@@ -323,11 +317,6 @@ def _covariance_roots(covariances: Any, count: int, d: int) -> np.ndarray:
         raise ValueError(
             f"`covariances` must be a variance or have shape {(d, d)} or {(count, d, d)}, got {given.shape}"
         )
-    for k, matrix in enumerate(matrices.reshape(-1, d, d)):
-        smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
-        if not smallest > 0 or asymmetries(matrix).any():
-            raise ValueError(
-                f"`covariances` must be symmetric and positive definite, number {k} is not: its smallest "
-                f"eigenvalue is {smallest:.3g}"
-            )
-    return np.linalg.cholesky(matrices.reshape(-1, d, d))
+    matrices = matrices.reshape(-1, d, d)
+    check_covariances(matrices, "`covariances`")
+    return np.linalg.cholesky(matrices)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import as_numbers, asymmetries, listed, listed_rows
+from .._validation import as_numbers, check_covariances, listed, listed_rows
 from .._whitening import Gaussians
 from ..chains.reading import Sample
 from ..draws import as_matrix
@@ -234,11 +234,5 @@ def as_covariances(covariances: Any, shape: tuple[int, ...]) -> np.ndarray:
         raise ValueError(
             f"the covariances of `modes` must be finite, of shape {expected}, got shape {matrices.shape}"
         )
-    for k, matrix in enumerate(matrices):
-        smallest = np.linalg.eigvalsh(matrix)[0]
-        if smallest <= 0 or asymmetries(matrix).any():
-            raise ValueError(
-                f"the covariances of `modes` must be symmetric and positive definite, number {k} is not: its "
-                f"smallest eigenvalue is {smallest:.3g}"
-            )
+    check_covariances(matrices, "the covariances of `modes`")
     return matrices

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-
-class Density(Protocol):
-    """What a Hamiltonian transition asks of a density."""
-
-    def score(self, x: np.ndarray) -> np.ndarray:
-        """The score (..., d) at the points of x, not finite where it cannot be had."""
-        ...
-
-    def log_density_and_score(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The log density (...), -inf where there is none, and the score (..., d)."""
-        ...
+from ..target.evaluation import CountedTarget
 
 
 class Walkers(NamedTuple):
@@ -38,7 +28,7 @@ class Trajectory(NamedTuple):
 
 def hamiltonian_transition(
     walkers: Walkers,
-    density: Density,
+    density: CountedTarget,
     trajectory: Trajectory,
     rng: np.random.Generator,
     inside: Callable[[np.ndarray], np.ndarray] | None = None,

@@ -21,8 +21,7 @@ from ..target import Target, log_density_at, require_target, score_at
 from ..target.evaluation import Budget, affordable_budget, as_budget
 from ..typing import DrawsLike, ModesLike
 from ..wording import results as wording
-from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis
-from .runs import run
+from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis, run
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 N_STEPS = 10  # transitions by default, as in the paper's first experiments
@@ -294,11 +293,10 @@ def affordable_rows(
     return rows[np.arange(count) * len(rows) // count], (wording.few_perturbed(count, len(rows)),)
 
 
-def move_warnings(moved: Perturbation, *, low_acceptance: float = 0.01) -> tuple[str, ...]:
-    """What the user of a test should know: below `low_acceptance` hardly a draw moves in ten steps."""
-    if moved.warnings or moved.acceptance.max() >= low_acceptance:
-        return moved.warnings
-    return (wording.low_acceptance(low_acceptance),)
+def move_warnings(moved: Perturbation) -> tuple[str, ...]:
+    """What the user of a test should know: hardly a draw moves where fewer than 1 in 100 are accepted."""
+    few = moved.acceptance.max() < 0.01 and not moved.warnings
+    return (wording.low_acceptance(0.01),) if few else moved.warnings
 
 
 def perturbed_stack(inputs: Inputs, moved: Perturbation) -> Stack:

@@ -12,8 +12,7 @@ from scipy import stats
 from .._version import __version__
 from ..chains.blocks import autocorrelation_time
 from ..flux import importance_weights
-from ..flux.anchors import mode_anchors
-from ..flux.orbits import time_within_modes
+from ..flux.orbits import mode_anchors, time_within_modes
 from ..result import Finding, FluxResult, ImportanceWeights, StepEvaluations, Verdict
 from ..target import to_constrained
 from ..wording import verdict as words

@@ -16,8 +16,7 @@ from .._whitening import average_root
 from ..accuracy import accuracy_core, better_records, importance_accuracy
 from ..aggregate import Aggregation, blocks_of_chains, ksdagg_core
 from ..chains.blocks import agreement
-from ..chains.diagnostics import convergence
-from ..chains.reading import Sample, evaluate_sample, values_per_draw
+from ..chains.reading import Sample, convergence, evaluate_sample, values_per_draw
 from ..draws import Draws, to_unconstrained
 from ..flux import flux_core
 from ..modes.known import as_modes, climb_from_draws, hold_out, modes_with_mass, search_from_draws
