@@ -116,7 +116,7 @@ def search_in_rounds(
         before = set(state.within())
         wanted = _wanted(state)
         tick(f"round {state.rounds}, {len(before)} modes", budget.made, wanted)
-        starts = _starts_of_round(state, quiet, wanted - budget.made)
+        starts = _starts_of_round(state, quiet, wanted)
         if state.rounds == 1:
             starts += starts_at(extra, starts[0].metric)
         climb_and_add(state, starts, iterations=200)
@@ -146,10 +146,10 @@ def _wanted(state: Search) -> int:
     return state.thoroughness.per_orbit * min(MAX_BASES, max(1, len(np.unique(orbit))))
 
 
-def _starts_of_round(state: Search, quiet: bool, missing: int) -> list[Start]:
+def _starts_of_round(state: Search, quiet: bool, wanted: int) -> list[Start]:
     """Starts of each kind about the modes least used; after a quiet round the best of many such starts.
 
-    In the first quiet round lines are scanned too; `missing` evaluations later the search may end.
+    In the first quiet round lines are scanned too, with what is then missing to the `wanted` evaluations.
     """
     density = state.density
     heavy = [state.peaks[k] for k in state.within()] or [peak_at(state.centre, 0.0, np.diag(state.scale))]
@@ -167,7 +167,8 @@ def _starts_of_round(state: Search, quiet: bool, missing: int) -> list[Start]:
         starts += screened_starts(density, drawn, STARTS_PER_KIND, heavy, state.rng) if screened else drawn
     if quiet and not state.scanned:
         state.scanned = True
-        points = min(state.thoroughness.scanned, max(512, missing), density.budget.left / 4)
+        missing = max(512, wanted - density.budget.made)
+        points = min(state.thoroughness.scanned, missing, density.budget.left / 4)
         starts += scanned_starts(density, heavy[0], points)
     return starts
 
