@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -21,20 +22,14 @@ from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .chains.reading import Sample
 from .perturbation.maps import Accept
-from .perturbation.move import (
-    Jumps,
-    Perturbation,
-    as_jumps,
-    perturbed_stack,
-    requested_perturbation,
-)
+from .perturbation.move import Perturbation, as_jumps, perturbed_stack, requested_perturbation
 from .result import KsdaggResult, Modes, PksdaggResult
 from .stein.bootstrap import Bootstrap, MinP, min_p, wild
 from .stein.kernels import IMQ, Kernel, median_squared_distance
 from .stein.quadratic import (
-    Inputs,
     QuadraticOptions,
     Replicated,
+    Stack,
     Streams,
     at_own_mode,
     chain_blocks,
@@ -129,7 +124,7 @@ def ksdagg_test(
     aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha)
     sample = inputs.sample._replace(scores=score_at(target, inputs.sample.x))
     spread = sample.x.std(axis=0)
-    warnings = (*inputs.warnings, *resample_warnings(n_level_resamples, "n_level_resamples"))
+    warnings = inputs.warnings
     if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
         warnings = (*warnings, other_units(spread.min(), spread.max()))
     result, found = ksdagg_core(sample, inputs.options, aggregation, inputs.streams, whiten=inputs.whiten)
@@ -158,9 +153,9 @@ def ksdagg_core(
     bandwidths = collection(z, aggregation.bandwidths, streams.bandwidth, evenly=sample.chain is not None)
     if blocks is None and sample.chain is not None and not callable(options.bootstrap):
         blocks = blocks_of_chains(sample, whiten, options.kernel, bandwidths)
-    total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
-    found = replicate([stack], sample, total, bandwidths, streams, default=wild, blocks=blocks, modes=modes)
-    fields = _aggregate(found, options, aggregation, bandwidths)
+    fields, found = _aggregate(
+        [stack], sample, options, aggregation, bandwidths, streams, blocks=blocks, modes=modes
+    )
     units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
     n, dim = sample.x.shape
     return KsdaggResult(test="KSDAgg test", n=n, dim=dim, units=units, **fields), found
@@ -252,41 +247,34 @@ def pksdagg_test(
     jumps = as_jumps(arguments)
     inputs = prepare(arguments | jumps.settings, aggregated=True)
     aggregation = _as_aggregation(bandwidths, bandwidth_weights, n_level_resamples, alpha, perturbed=True)
-    result, found, rows = _pksdagg_core(inputs, jumps, aggregation)
+    moved, sample, rows, warnings = requested_perturbation(inputs, jumps)
+    samples, scores = perturbed_stack(inputs, moved)
+    stacks = [(samples[:1], scores[:1]), (samples[1:], scores[1:])]
+    widths = collection(samples[0], aggregation.bandwidths, inputs.streams.bandwidth)
+    fields, found = _aggregate(stacks, sample, inputs.options, aggregation, widths, inputs.streams)
+    fields["warnings"] = (*inputs.warnings, *warnings, *fields["warnings"])
+    fields |= {"modes": moved.modes, "theta": moved.theta, "acceptance": moved.acceptance}
+    result = PksdaggResult(test="pKSDAgg test", n=len(sample.x), dim=target.dim, **fields)
     announce(result.warnings)
     return with_settings(result, inputs, found, rows)
 
 
-def _pksdagg_core(
-    inputs: Inputs, jumps: Jumps, aggregation: Aggregation
-) -> tuple[PksdaggResult, Replicated, np.ndarray]:
-    """The test of `pksdagg_test`, and the rows of the tested draws."""
-    options, streams = inputs.options, inputs.streams
-    moved, sample, rows, warnings = requested_perturbation(inputs, jumps)
-    samples, scores = perturbed_stack(inputs, moved)
-    bandwidths = collection(samples[0], aggregation.bandwidths, streams.bandwidth)
-    stacks = [(samples[:1], scores[:1]), (samples[1:], scores[1:])]
-    total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
-    found = replicate(stacks, sample, total, bandwidths, streams, default=wild)
-    fields = _aggregate(found, options, aggregation, np.tile(bandwidths, 2))
-    few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
-    fields |= {
-        "warnings": (*inputs.warnings, *few, *warnings, *found.how.warnings),
-        "modes": moved.modes,
-        "theta": moved.theta,
-        "acceptance": moved.acceptance,
-    }
-    n = len(sample.x)
-    return PksdaggResult(test="pKSDAgg test", n=n, dim=inputs.target.dim, **fields), found, rows
-
-
 def _aggregate(
-    found: Replicated, options: QuadraticOptions, aggregation: Aggregation, bandwidths: np.ndarray
-) -> dict[str, Any]:
-    """What all aggregated results record, by `min_p` with two sets of replicates.
+    stacks: Sequence[Stack],
+    sample: Sample,
+    options: QuadraticOptions,
+    aggregation: Aggregation,
+    bandwidths: np.ndarray,
+    streams: Streams,
+    **known: Any,
+) -> tuple[dict[str, Any], Replicated]:
+    """What all aggregated results record of `stacks`, by `min_p` with two sets of replicates.
 
-    With blocks one set serves both, the observed signs included.
+    With blocks one set serves both, the observed signs included. `known` are blocks and modes, as in
+    `replicate`.
     """
+    total = options._replace(n_resamples=options.n_resamples + aggregation.n_level_resamples)
+    found = replicate(stacks, sample, total, bandwidths, streams, default=wild, **known)
     statistics, replicates = found.statistics, found.replicates
     weights, alpha = aggregation.bandwidth_weights, aggregation.alpha
     if not replicates.shape[1]:
@@ -298,16 +286,18 @@ def _aggregate(
     else:
         every = np.column_stack([replicates, statistics])
         outcome = min_p(statistics, replicates, every, weights, alpha)
-    return {
+    few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
+    fields = {
         **outcome._asdict(),
         "statistic": -float(np.min(outcome.pvalues / weights)),
-        "warnings": found.how.warnings,
+        "warnings": (*few, *found.how.warnings),
         "chains": found.how.chains,
-        "bandwidths": bandwidths,
+        "bandwidths": np.tile(bandwidths, len(stacks)),
         "bandwidth_weights": weights,
         "statistics": statistics,
         "alpha": alpha,
     }
+    return fields, found
 
 
 def collection(

@@ -67,8 +67,6 @@ def _load_made(spec: str) -> Any:
         return value
     try:
         return value()
-    except SystemExit as stop:
-        raise ValueError(f"{spec} ends the program ({stop!r})") from None
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
             raise  # from inside the function: shown with its lines
@@ -95,10 +93,7 @@ def load_named(spec: str) -> Any:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)  # it may import its neighbours, but none instead of an installed package
-    try:
-        found.loader.exec_module(module)
-    except SystemExit as stop:
-        raise ValueError(f"{path} ends the program while it is read ({stop!r})") from None
+    found.loader.exec_module(module)
     if not hasattr(module, name):
         known = [key for key in vars(module) if not key.startswith("_")]
         raise ValueError(f"{file} has no {name!r}{close_names(name, known)}")
@@ -113,6 +108,8 @@ def share_with_workers() -> None:
 
 def explain(error: BaseException) -> str:
     """The message; if the user's file was running, its own last lines instead, without those around."""
+    if isinstance(error, SystemExit):
+        return f"the target file ends the program ({error!r})"
     if isinstance(error, SyntaxError):
         return f"the target file fails:\n{_named(error)}"
     files = {module.__file__ for name, module in sys.modules.items() if name.startswith(MODULE_PREFIX)}

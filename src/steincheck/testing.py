@@ -8,7 +8,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 
 from ._validation import (
     RandomSource,
@@ -20,6 +19,7 @@ from ._validation import (
 )
 from .accuracy import estimate_accuracy
 from .draws import to_unconstrained
+from .models import gaussian_mixture
 from .modes import find_modes
 from .result import AccuracyResult, Verdict
 from .target import Target, from_jax, require_target
@@ -179,28 +179,16 @@ def _curved() -> Example:
 
 def _correlated() -> Example:
     """A Gaussian of three coordinates with different means, widths and correlations up to .9."""
-    mean = np.array([1.0, -2.0, 5.0])
     root = np.array([[1.0, 0.0, 0.0], [1.8, 0.87, 0.0], [0.0, 0.3, 0.1]])
-    precision = np.linalg.inv(root @ root.T)
-    target = from_jax(lambda x: -0.5 * (x - mean) @ precision @ (x - mean), dim=3)
-    return Example(target, lambda n, rng: mean + rng.normal(size=(n, 3)) @ root.T)
+    target = gaussian_mixture([[1.0, -2.0, 5.0]], root @ root.T)
+    return Example(target, target.sample)
 
 
 def _two_modes() -> Example:
     """Gaussians of weights .3 and .7 and different widths, 6 apart."""
-    middle = np.array([[-3.0, 0.0], [3.0, 1.0]])
-    width = np.array([1.0, 0.6])
-    weight = np.array([0.3, 0.7])
-
-    def log_density(x: jax.Array) -> jax.Array:
-        squares = jnp.sum((x - middle) ** 2, axis=1) / width**2
-        return logsumexp(jnp.log(weight) - 2 * jnp.log(width) - 0.5 * squares)
-
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        label = rng.choice(2, size=n, p=weight)
-        return middle[label] + width[label, None] * rng.normal(size=(n, 2))
-
-    return Example(from_jax(log_density, dim=2), sample)
+    covariances = [np.eye(2), 0.36 * np.eye(2)]
+    target = gaussian_mixture([[-3.0, 0.0], [3.0, 1.0]], covariances, [0.3, 0.7])
+    return Example(target, target.sample)
 
 
 def _funnel() -> Example:

@@ -199,7 +199,7 @@ FAILING = [
     ("import no_such_package\n", ["line 1", "ModuleNotFoundError: No module named"]),
     ("x = 1\ndef f(:\n", ["line 2", "SyntaxError"]),
     ("def deep():\n    return 1 / 0\nx = deep()\n", ["line 3", "line 2", "ZeroDivisionError"]),
-    ("raise SystemExit(0)\n", ["ends the program while it is read"]),
+    ("raise SystemExit(0)\n", ["the target file ends the program"]),
     ("raise EOFError\n", ["line 1", "EOFError"]),
     ("raise BaseException('stop')\n", ["line 1", "BaseException: stop"]),
 ]

@@ -332,8 +332,7 @@ class TestImportanceWeights:
 
     def test_a_missing_mode_cannot_be_repaired(self):
         table = self.stuck_result((0, 0, 0, 0)).mode_table
-        with pytest.raises(ValueError, match=r"draws at every mode .* modes \[1\] have none"):
-            importance_weights(table, np.zeros(1000, dtype=int))
+        assert importance_weights(table, np.zeros(1000, dtype=int)) is None
 
     def test_a_verdict_has_weights_for_held_out_draws_too(self):
         verdict = sc.check(stuck_chains((0, 0, 0, 1)), TWO, rng=0)

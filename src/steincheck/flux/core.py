@@ -11,14 +11,7 @@ from .._validation import RandomSource, announce, as_count, recorded, resample_w
 from ..chains.reading import Sample, read_sample
 from ..modes.known import known_modes
 from ..modes.search import as_box
-from ..result import (
-    FluxReason,
-    FluxResult,
-    FluxVariant,
-    Modes,
-    among_all,
-    cannot_tell,
-)
+from ..result import FluxReason, FluxResult, FluxVariant, Modes, among_all, cannot_tell
 from ..target import Target, log_density_at, require_target
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike

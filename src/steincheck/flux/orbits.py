@@ -428,7 +428,7 @@ def importance_weights(
     mode: np.ndarray,
     autocorrelation_time: float = 1.0,
     weight: np.ndarray | None = None,
-) -> ImportanceWeights:
+) -> ImportanceWeights | None:
     """Weights per draw that turn draws stuck in known modes into a set with the right shares.
 
     Draws at mode j, with weights w of their own or none, get w implied_j / sum of w at j. This corrects the
@@ -439,18 +439,12 @@ def importance_weights(
 
     Kish's formula (1965, Survey Sampling) for the draws within modes, n_j = (sum w)^2 / sum w^2, and what the
     implied shares themselves are worth: the two errors add up. `mode` (n,) is the mode of each draw, the
-    autocorrelation time is that within modes. Raises a ValueError if a mode of non-negligible weight has no
-    draws, or the implied share of one with draws is unknown.
+    autocorrelation time is that within modes. None if a mode of non-negligible weight has no draws, or the
+    implied share of one is unknown.
     """
     sampled = table.observed > 0
-    missing = np.flatnonzero(~sampled & (table.implied > NEGLIGIBLE_SHARE)).tolist()
-    if missing:
-        raise ValueError(
-            f"`table` must have draws at every mode of non-negligible weight, modes {missing} have none"
-        )
-    unknown = np.flatnonzero(sampled & np.isnan(table.implied)).tolist()
-    if unknown:
-        raise ValueError(f"`table` must have the implied shares of all draws, those of {unknown} are unknown")
+    if np.isnan(table.implied).any() or np.any(~sampled & (table.implied > NEGLIGIBLE_SHARE)):
+        return None
     implied = table.implied[sampled]
     weight = np.ones(len(mode)) if weight is None else weight
     total, squares = (np.bincount(mode, values, minlength=len(sampled)) for values in (weight, weight**2))
@@ -458,7 +452,7 @@ def importance_weights(
     variance = np.diag(table.implied_covariance)[sampled]
     shared = np.minimum(implied, 1 - implied) > NEGLIGIBLE_SHARE
     between = np.max((variance[shared] / (implied * (1 - implied))[shared]), initial=0.0)
-    weights = weight * np.nan_to_num(table.implied)[mode] / np.maximum(total, np.finfo(float).tiny)[mode]
+    weights = weight * table.implied[mode] / np.maximum(total, np.finfo(float).tiny)[mode]
     size = 1 / max(within + between, 1 / len(mode))
     return ImportanceWeights(weights / weights.mean(), float(size))
 

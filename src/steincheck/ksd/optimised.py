@@ -26,13 +26,7 @@ from ..perturbation.move import (
 from ..result import OspksdResult
 from ..stein.bootstrap import Bootstrap
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Inputs,
-    choose_bandwidth,
-    prepare,
-    replicate,
-    split_rows,
-)
+from ..stein.quadratic import Inputs, choose_bandwidth, prepare, replicate, split_rows
 from ..stein.tiles import quadratic_forms
 from ..target import Target
 from ..target.evaluation import Budget

@@ -11,24 +11,11 @@ from numpy.typing import ArrayLike
 from .._validation import RandomSource, announce
 from .._whitening import whitened, whitened_scores
 from ..perturbation.maps import Accept
-from ..perturbation.move import (
-    Jumps,
-    Perturbation,
-    as_jumps,
-    perturbed_stack,
-    requested_perturbation,
-)
+from ..perturbation.move import Jumps, Perturbation, as_jumps, perturbed_stack, requested_perturbation
 from ..result import KsdResult, PksdResult, Result, SpksdResult
 from ..stein.bootstrap import Bootstrap, pvalue
 from ..stein.kernels import IMQ, Kernel
-from ..stein.quadratic import (
-    Inputs,
-    Replicated,
-    choose_bandwidth,
-    prepare,
-    replicate,
-    with_settings,
-)
+from ..stein.quadratic import Inputs, Replicated, choose_bandwidth, prepare, replicate, with_settings
 from ..target import Target, score_at
 from ..typing import BoundsLike, DrawsLike, ModesLike
 

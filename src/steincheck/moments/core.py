@@ -23,14 +23,7 @@ from ..stein.quadratic import chain_blocks
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import few_draws, few_groups, overflowing_moments
-from .features import (
-    Columns,
-    Coordinates,
-    feature_columns,
-    feature_record,
-    feature_sums,
-    mode_coordinates,
-)
+from .features import Columns, Coordinates, feature_columns, feature_record, feature_sums, mode_coordinates
 from .maximum import max_t
 from .rays import rank_sums
 

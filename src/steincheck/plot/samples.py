@@ -10,9 +10,10 @@ import numpy as np
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
-from ..adapters.parameters import ParameterScale, parameter_scales
+from ..adapters.parameters import ParameterScale
 from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.known import as_covariances, as_pair
+from ..moments.core import user_parameters
 from ..result import Verdict
 from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike
@@ -200,9 +201,10 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     else:
         x = to_unconstrained(draws, target, minimum=1).values
     dim = x.shape[1]
-    known = {} if target is None else parameter_scales(target)
-    coordinates = labels_of(names, dim) if target is None else target.coordinate_names
-    scales = [known.get(name, ParameterScale(name, k)) for k, name in enumerate(coordinates)]
+    if target is None:
+        scales = [ParameterScale(name, k) for k, name in enumerate(labels_of(names, dim))]
+    else:
+        scales = user_parameters(target)
     labels = labels_of([item.parameter for item in scales] if names is None else names, dim)
     centres = np.empty((0, dim)) if modes is None else as_matrix(locations, dim, minimum=1, name="modes")
     if covariances is not None:

@@ -9,15 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import (
-    as_count,
-    as_numbers,
-    asymmetries,
-    check_switch,
-    recorded,
-    resample_warnings,
-    seeded,
-)
+from .._validation import as_count, as_numbers, asymmetries, check_switch, recorded, resample_warnings, seeded
 from .._whitening import Gaussians, average_root, standardised, whitened
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample, stuck_chains

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._validation import (
-    RandomSource,
-    as_one_positive,
-    check_fraction,
-    check_switch,
-    integer_seed,
-    listed,
-    recorded,
-)
+from .._validation import RandomSource, as_one_positive, check_fraction, check_switch, integer_seed, recorded
 from ..modes.search import as_box
 from ..result import Table, Verdict
 from ..result.record import Record
@@ -157,9 +149,6 @@ class Comparison(Record):
     def __str__(self) -> str:
         return str(self.table)
 
-    def __repr__(self) -> str:
-        return f"<Comparison: {listed(list(self.verdicts))}>"
-
 
 def compare(
     samples: Mapping[str, DrawsLike],
@@ -206,17 +195,15 @@ def compare(
     if not samples:
         raise ValueError("`samples` must hold at least one sample, got none")
     seed = integer_seed(rng)
-    verdicts = {}
+    verdicts, rows = {}, []
     for name, draws in samples.items():
         try:
-            verdicts[str(name)] = check(draws, target, rng=seed, **options)
+            verdict = verdicts[str(name)] = check(draws, target, rng=seed, **options)
         except (TypeError, ValueError) as error:
             raise type(error)(f"sample {name!r}: {error}") from error
-    rows = []
-    for name, verdict in verdicts.items():
         sizes = [item.ess_bulk for item in verdict.accuracy if np.isfinite(item.ess_bulk)]
-        ess = min(sizes, default=float(verdict.n))
-        rows.append((name, *_largest_error(verdict), ANSWERS[verdict.fits], verdict.pvalue, verdict.n, ess))
+        numbers = (verdict.pvalue, verdict.n, min(sizes, default=float(verdict.n)))
+        rows.append((str(name), *_largest_error(verdict), ANSWERS[verdict.fits], *numbers))
     rows.sort(key=lambda row: np.nan_to_num(row[1], nan=np.inf))
     columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")
     return Comparison({row[0]: verdicts[row[0]] for row in rows}, Table(columns, tuple(rows)))

@@ -16,9 +16,9 @@ from ..flux.orbits import mode_anchors, time_within_modes
 from ..result import Finding, FluxResult, ImportanceWeights, StepEvaluations, Verdict
 from ..target import to_constrained
 from ..wording import verdict as words
-from ..wording.numbers import USUAL_TOLERANCE, mode_descriptions
+from ..wording.numbers import mode_descriptions
 from ..wording.results import describe_feature
-from ..wording.verdict import RemarkKind, not_examined
+from ..wording.verdict import USUAL_TOLERANCE, RemarkKind, not_examined
 from .steps import COSTS, MIN_DRAWS, Case, CaseModes, Measured, Tested
 
 
@@ -233,13 +233,11 @@ def _of_all_draws(values: np.ndarray, case: Case, missing: float) -> np.ndarray:
 def _importance_weights(case: Case, measured: Measured, mode: np.ndarray | None) -> ImportanceWeights | None:
     """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
     sample, table = case.sample, measured.mode_table
-    if mode is None or table is None or np.isnan(table.implied).any():
-        return None
-    if np.any(table.n_draws[table.implied > 0.01] == 0):
+    if mode is None or table is None:
         return None
     tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
     found = importance_weights(table, mode, tau, sample.weight)
-    if found.effective_sample_size < MIN_DRAWS:
+    if found is None or found.effective_sample_size < MIN_DRAWS:
         return None
     return replace(found, weights=_of_all_draws(found.weights, case, 0.0))
 
@@ -254,25 +252,24 @@ def _advice(
 ) -> list[str]:
     """Names of what to do about the findings, the most urgent first."""
     kinds = {finding.kind for finding in findings}
+    chains, k_hat = case.sample.chain is not None, measured.k_hat
     warm_up = "chains" in kinds and tested.tests["chains"].starts_differ
-    found = ["warm-up"] if warm_up else []
-    wrong_shares = bool(kinds & {"missing mode", "mode share"}) or (tested.stuck and weights is not None)
-    if wrong_shares and any(g.moved for g in known.modes.symmetries):
-        found.append("labels")
-    if wrong_shares and weights is None:
-        found.append("sample again" if case.sample.chain is None else "start chains")
-    elif wrong_shares:
-        found.append("mode weights")
-    if "flow" in kinds or (tested.stuck and weights is not None):
-        found.append("stuck")
-    if measured.k_hat is not None and measured.k_hat < 0.7:
-        found.append("p / q")
+    repairable = tested.stuck and weights is not None
+    wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
     many = len(tested.improbable_rows) > USUAL_TOLERANCE * len(case.values)
-    wrong_errors = bool(kinds & {"mean", "sd"}) and not wrong_shares and "flow" not in kinds
-    if not warm_up and ("shape" in kinds or wrong_errors or ("impossible draws" in kinds and many)):
-        source = "unknown source" if case.sample.weight is None else "weighted"
-        source = source if case.sample.chain is None else "chains"
-        found.append(source if case.log_q is None else "approximation")
-    elif "impossible draws" in kinds:
-        found.append("impossible")
-    return [*found, "odd chain"] if "chains" in kinds and not warm_up else found
+    wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
+    wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
+    source = "unknown source" if case.sample.weight is None else "weighted"
+    source = "chains" if chains else source
+    rules = [
+        (warm_up, "warm-up"),
+        (wrong_shares and any(g.moved for g in known.modes.symmetries), "labels"),
+        (wrong_shares and weights is None, "start chains" if chains else "sample again"),
+        (wrong_shares and weights is not None, "mode weights"),
+        (repairable or "flow" in kinds, "stuck"),
+        (k_hat is not None and k_hat < 0.7, "p / q"),
+        (wrong_draws and not warm_up, source if case.log_q is None else "approximation"),
+        ("impossible draws" in kinds and not wrong_draws, "impossible"),
+        ("chains" in kinds and not warm_up, "odd chain"),
+    ]
+    return [name for applies, name in rules if applies]

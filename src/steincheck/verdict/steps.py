@@ -29,9 +29,9 @@ from ..target import Target, discontinuity, score_at, score_warnings, to_constra
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..wording import draws as draws_words
 from ..wording import verdict as words
-from ..wording.numbers import USUAL_TOLERANCE, mode_descriptions
+from ..wording.numbers import mode_descriptions
 from ..wording.results import search_context, weight_reason_and_remedy
-from ..wording.verdict import Remark, not_examined, reason, remarks_of
+from ..wording.verdict import USUAL_TOLERANCE, Remark, not_examined, reason, remarks_of
 
 MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
 MAX_REPLICATES = 10_000  # where 1,000 leave open on which side of the level a p-value is
@@ -75,11 +75,6 @@ class Case(NamedTuple):
         return 1 if self.target.has_score else 2 * self.target.dim
 
     @property
-    def more_draws(self) -> str:
-        """How the user gets more of them."""
-        return "take more draws" if self.sample.chain is None else "run the chains longer"
-
-    @property
     def tolerance(self) -> float:
         """The error that the user allows, or the usual one."""
         given = self.settings["tolerance"]
@@ -108,7 +103,7 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
     edges = _support_remarks(case, rng)
     few: tuple[Remark, ...] = ()
     if sample.effective_size < MIN_DRAWS:
-        few = (reason("few draws", n=sample.effective_size, least=MIN_DRAWS, more=case.more_draws),)
+        few = (reason("few draws", n=sample.effective_size, least=MIN_DRAWS),)
     return case._replace(
         valid=not invalid,
         smooth=not any(remark.kind == "reason" for remark in edges),
@@ -274,26 +269,17 @@ def close_to_level(tested: Tested) -> list[str]:
     return found
 
 
-def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
-    """The tests that apply; with more replicates where it is open on which side of the level they are."""
-    improbable = _improbable_rows(case, known.modes)
-    remarks = _unknown_mode_remarks(case, known.modes)
-    tested = combine({}, case.settings["alpha"])
-    if case.valid and not known.improper:
-        tested = _tested(case, known, tested.alpha, rng)
-        remarks = tested.remarks + remarks
-    return tested._replace(improbable_rows=improbable, remarks=remarks, made=case.end("tests"))
-
-
 Run = tuple[np.ndarray, Callable[..., GofResult]]  # rows, and their test by number of replicates and stream
 
 
-def _tested(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator) -> Tested:
-    """The tests that apply, and what is to be said of them."""
-    runs, remarks = _applicable_tests(case, known, alpha)
+def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
+    """The tests that apply; with more replicates where it is open on which side of the level they are."""
+    improbable = _improbable_rows(case, known.modes)
+    unknown = _unknown_mode_remarks(case, known.modes)
+    alpha, (n, dim) = case.settings["alpha"], case.sample.x.shape
+    runs, remarks = _applicable_tests(case, known)
     names = ("kernel", "moments", "weights", "chains")
     streams, more = (dict(zip(names, rng.spawn(4), strict=True)) for _ in range(2))
-    n, dim = case.sample.x.shape
 
     def result(name: str, size: int, stream: np.random.Generator) -> GofResult:
         rows, test = runs[name]
@@ -312,7 +298,8 @@ def _tested(case: Case, known: CaseModes, alpha: float, rng: np.random.Generator
         floor = len(tests) * one.pvalue_floor
         if floor > alpha:
             remarks += (reason("level", test=one.test, alpha=alpha, floor=floor),)
-    return combine(tests, alpha)._replace(remarks=remarks)
+    found = combine(tests, alpha)
+    return found._replace(improbable_rows=improbable, remarks=remarks + unknown, made=case.end("tests"))
 
 
 def _unknown_mode_remarks(case: Case, modes: Modes) -> tuple[Remark, ...]:
@@ -345,10 +332,10 @@ def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
     return rows[log_p <= 0.5 * (np.median(log_p) + lowest)]
 
 
-def _applicable_tests(
-    case: Case, known: CaseModes, alpha: float
-) -> tuple[dict[str, Run], tuple[Remark, ...]]:
+def _applicable_tests(case: Case, known: CaseModes) -> tuple[dict[str, Run], tuple[Remark, ...]]:
     """The tests that draws and budget allow, in the order of the verdict, and why others are not made."""
+    if known.improper or not case.valid:
+        return {}, ()
     modes, budget = known.modes, case.budget
     rows = np.intersect1d(known.rows, case.scored)
     part = case.sample.rows(rows)
@@ -358,7 +345,7 @@ def _applicable_tests(
     if len(rows) < least:
         remarks = (reason("few scores", n=len(rows), least=MIN_DRAWS),)
     elif case.smooth:
-        runs, remarks = _shape_tests(case, rows, modes, alpha)
+        runs, remarks = _shape_tests(case, rows, modes)
     if len(modes) > 1 and budget.left < least * (len(modes) - 1):
         remarks += (not_examined("weights"),)
     elif len(modes) > 1:
@@ -370,9 +357,7 @@ def _applicable_tests(
     return runs, remarks
 
 
-def _shape_tests(
-    case: Case, rows: np.ndarray, modes: Modes, alpha: float
-) -> tuple[dict[str, Run], tuple[Remark, ...]]:
+def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, Run], tuple[Remark, ...]]:
     """Kernel and moment test, unless the chains are too short."""
     part = case.sample.rows(rows)
     whiten = average_root(modes.covariances)
@@ -383,7 +368,7 @@ def _shape_tests(
     if part.chain is not None:
         blocks = blocks_of_chains(part, whiten)
         if not blocks.enough:
-            return {}, (reason("short chains", remedy=blocks.remedy),)
+            return {}, (reason("stuck chain" if blocks.stuck else "short chains", remedy=blocks.remedy),)
         remarks = remarks_of("context", draws_words.effective_size(len(rows), blocks.record))
         cut = moment_blocks(blocks, plain_features(part, whiten), part.chain)
         blocks = replace(blocks, label=blocks.label[::step])
@@ -393,7 +378,7 @@ def _shape_tests(
 
     def kernel_test(n_resamples: int, rng: np.random.Generator) -> GofResult:
         options = QuadraticOptions(bootstrap="blocks", n_resamples=n_resamples + 1)
-        aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=alpha)
+        aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=case.settings["alpha"])
         chosen, streams = part.rows(some), spawn_streams(rng)
         return ksdagg_core(chosen, options, aggregation, streams, whiten=whiten, modes=units, blocks=blocks)[
             0
@@ -438,7 +423,7 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
     if tested.weights is not None and tested.weights.inconclusive_reason not in harmless:
         remarks += (Remark("reason", *weight_reason_and_remedy(tested.weights)),)
     if case.settings["tolerance"] is not None and answer is None:
-        remarks += (reason("tolerance", tolerance=case.tolerance, more=case.more_draws),)
+        remarks += (reason("tolerance", tolerance=case.tolerance),)
     made = case.end("accuracy")
     return found._replace(answer=answer, right_shares=right, remarks=remarks, made=made)
 

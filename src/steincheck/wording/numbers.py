@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ..result import ModeTable
 
 USUAL_LEVELS = (0.01, 0.05, 0.1)
-USUAL_TOLERANCE = 0.1  # of errors and shares, if the user gives none
 
 
 def pvalue_text(p: float, *, smallest: bool = False) -> str:

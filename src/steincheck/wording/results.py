@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SEARCH_ENDS = {
     "complete": "no mode of weight above 1/1000 was new in the last round",
-    "max_modes": "there are more modes than `max_modes`",
+    "max_modes": "there are more modes than `max_modes` of `find_modes`",
     "max_evaluations": "`max_evaluations` reached",
     "max_seconds": "`max_seconds` reached",
     "one round": "all starts were climbed from",
@@ -230,11 +230,11 @@ def overflowing_moments(count: int, total: int) -> str:
 WEIGHT_REASONS = {  # why a flux test cannot tell, and what would help
     "nothing moves": (
         "the mode weights could not be compared: no draw can be mapped to another mode",
-        "check that the modes are those of the draws, or give `flux_test` more `anchors` per mode",
+        "make sure that the modes are those of the density; `flux_test` takes more `anchors` per mode",
     ),
     "no exchange": (
         "hardly any draw can be mapped between modes {apart} and the others, whose weights were not compared",
-        "give `flux_test` more `anchors` per mode",
+        "make sure that the modes are those of the density; `flux_test` takes more `anchors` per mode",
     ),
     "few groups": ("there are fewer than 8 independent groups of draws", "take more independent draws"),
     "light modes": ("all modes but one hold less than 1 % of the draws and of the density", ""),

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .numbers import (
-    USUAL_TOLERANCE,
-    count_text,
-    estimate_text,
-    interval_text,
-    list_text,
-    pvalue_text,
-    share_of_density,
-)
+from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
     from ..result import ModeTable, ParameterAccuracy, Verdict
 
+USUAL_TOLERANCE = 0.1  # of errors and shares, if the user gives none
 RemarkKind = Literal["warning", "context", "reason", "not examined"]
 
 
@@ -54,18 +47,22 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
     "no mode": ("{message}", "correct the log density or its score, or give `modes`"),
     "edge": ("the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"),
     "short chains": ("the shape could not be tested: {remedy}", "run longer chains"),
+    "stuck chain": ("the shape could not be tested: {remedy}", "mend the sampler"),
     "few scores": (
         "the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}",
         "allow more evaluations; where the target has no score, give it one",
     ),
-    "few draws": ("{n:.0f} draws are too few: below {least} a non-rejection is inconclusive", "{more}"),
+    "few draws": (
+        "{n:.0f} draws are too few: below {least} a non-rejection is inconclusive",
+        "take more draws",
+    ),
     "level": (
         "the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}",
         "choose `alpha` above {floor:.2g}",
     ),
     "tolerance": (
         "the intervals of some errors are not all within {tolerance:g}, and none is outside",
-        "allow more evaluations of the density, or {more}",
+        "allow more evaluations of the density, or take more draws",
     ),
     "unknown modes": (
         "the weights of modes not listed: {n} of {examined} draws examined belong to unknown modes, for "
@@ -109,9 +106,8 @@ def step_line(name: str, made: int, seconds: float) -> str:
 
 def k_hat_text(k_hat: float) -> str:
     """Whether importance weights can correct draws of an approximation."""
-    return (
-        f"k-hat = {k_hat:.2g}: importance weights {'can' if k_hat < 0.7 else 'cannot'} correct these draws."
-    )
+    can = "can" if k_hat < 0.7 else "cannot"
+    return f"k-hat = {k_hat:.2g}: importance weights {can} correct these draws."
 
 
 # --- the answer ---
@@ -164,7 +160,8 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     spreads = [max(np.abs(np.expm1(item.sd_error_interval))) for item in settled if item.has_sd]
     text = f"{_all_of(len(means), len(accuracy), 'mean')} within {max(means):.2g} sd of the density's"
     if spreads:
-        text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {max(spreads):.0%}"
+        share = f"{max(spreads):.0%}" if max(spreads) >= 0.01 else f"{100 * max(spreads):.1g}%"
+        text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {share}"
     rough = [item.parameter for item in accuracy if item.rough]
     return text + (f"; the intervals of {list_text(rough, 3)} are rough." if rough else ".")
 
@@ -182,7 +179,7 @@ def _all_of(count: int, total: int, noun: str) -> str:
 def mean_text(item: ParameterAccuracy) -> str:
     """A mean that is off; its digits are those that a hundredth of the sd leaves."""
     decimals = int(np.clip(2 - np.floor(np.log10(max(item.draws_sd, 1e-300))), 0, 300))
-    number = f"{{:.{decimals}f}}" if decimals < 8 else "{:.3g}"
+    number = f"{{:z.{decimals}f}}" if decimals < 8 else "{:.3g}"
     return (
         f"{item.parameter}: mean of the draws {number.format(item.draws_mean)}, of the density "
         f"{interval_text(item.mean_interval, number)}: {abs(item.mean_error):.2g} sd too "
