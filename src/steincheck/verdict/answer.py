@@ -149,6 +149,9 @@ class Comparison(Record):
     def __str__(self) -> str:
         return str(self.table)
 
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.verdicts)}>"
+
 
 def compare(
     samples: Mapping[str, DrawsLike],
