@@ -1,5 +1,8 @@
 """Tests of samplers: right ones pass, classical errors are found, the evidence is valid."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -66,3 +69,11 @@ def test_classical_errors_are_found(error):
     name, sample = WRONG[error]
     with pytest.raises(AssertionError):
         assert_fits(sample, targets[name].target)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_passes():
+    page = Path(__file__).parents[1] / "docs" / "howto" / "samplers.md"
+    scope = {}
+    exec(re.search(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[1], scope)
+    scope["test_metropolis_is_right_on_a_curved_density"]()
