@@ -238,6 +238,7 @@ def test_copies_are_no_evidence(normal_target):
     verdict = sc.check(chains, normal_target, modes=[[0.0, 0.0]], rng=0)
     assert verdict.fits is None
     assert "chains 0 and 1 are the same" in verdict.sentence
+    assert "chains 0 and 1 are the same" not in " ".join(verdict.warnings)  # said once, as a reason
     assert not verdict.tests
     rounded = np.round(rng.normal(size=(1000, 1)), 2)
     one = standard_normal(1)
