@@ -4,9 +4,10 @@
 
 level: exact independent draws, modes given. searched: the same, modes searched briefly. needles: the flux
 test on true draws of a density with 30 needles, of which a search misses some. edges: exact independent draws
-of positive and bounded parameters, on their own scale and by `unbounded`; the kernel test beside. missing: 50
-draws of one mode of each multimodal target of experiments.mode_targets, modes searched. wrong: one thing is
-wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
+of positive and bounded parameters, on their own scale and by `unbounded`; the kernel test beside. skew: exact
+independent draws whose scores are skew, modes given; the kernel test beside, and whether it warns. missing:
+50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched. wrong: one thing
+is wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
 
 Rows go to results/check_study.csv.
 """
@@ -25,7 +26,7 @@ import steincheck as sc
 
 from . import mode_targets
 from .counting import Case, CountedStudy, Events
-from .targets import Sampler, gaussian, log_gamma, student
+from .targets import Sampler, funnel, gaussian, log_gamma, student
 
 SHORT_SEARCH = 20_000  # evaluations: the level does not depend on how many modes are found
 SEARCHED = (
@@ -140,6 +141,23 @@ def edges(target: sc.Target, sample: Sampler, n: int, rng: np.random.Generator, 
     return events(check(x, target, rng, max_evaluations=2000)) | {"ksdagg_test": kernel.reject()}
 
 
+def skew_cases() -> Iterator[tuple[str, sc.Target, Sampler, np.ndarray]]:
+    """Name, target, exact sampler and mode locations."""
+    for shape in (0.05, 0.1, 0.3):
+        yield f"log-gamma({shape:g})", *log_gamma(shape, 2), np.full((1, 2), np.log(shape))
+    yield "funnel", *funnel(2, 3.0), np.array([[-4.5, 0.0]])
+    yield "Gaussian", *gaussian(2), np.zeros((1, 2))
+
+
+def skew(target: sc.Target, sample: Sampler, modes: Any, n: int, rng: Any, repetition: int) -> Events:
+    """True draws; a rejection by the kernel test is unwarned if it does not say that scores are skew."""
+    x = sample(n, rng)
+    kernel = sc.ksd_test(x, target, independent=True, rng=rng)
+    warned = any("so skew" in text for text in kernel.warnings)
+    verdict = check(x, target, rng, modes=modes, independent=True, max_evaluations=2000)
+    return events(verdict) | {"ksd_test": kernel.reject(), "unwarned": kernel.reject() and not warned}
+
+
 def missing(name: str, n: int, rng: np.random.Generator, repetition: int) -> Events:
     """Draws of one mode: whether the others are found and named."""
     case = mode_target(name)
@@ -164,6 +182,8 @@ def cases() -> Iterator[tuple[str, Case]]:
         yield f"edges, {name}, own scale", Case(partial(edges, target, sample), (200,), 200)
         free = sc.unbounded(target, bounds)
         yield f"edges, {name}, unbounded", Case(partial(edges, free, sample), (200,), 200)
+    for name, target, sample, modes in skew_cases():
+        yield f"skew, {name}, d = 2", Case(partial(skew, target, sample, modes), (100, 400), 200)
     for name in mode_targets.TARGETS:
         if name not in ONE_MODE:
             yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)

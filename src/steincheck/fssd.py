@@ -18,7 +18,7 @@ from .draws import as_matrix
 from .result import FssdResult, among_all, cannot_tell
 from .stein.bootstrap import pvalue, random_blocks
 from .stein.kernels import median_squared_distance
-from .stein.quadratic import Streams, prepare, split_rows
+from .stein.quadratic import Streams, prepare, skew_warnings, split_rows
 from .target import Target, score_at
 from .typing import DrawsLike
 from .wording.results import UNSEEN_DRAWS, few_draws
@@ -176,6 +176,7 @@ def fssd_core(sample: Sample, placement: Placement, n_resamples: int, streams: S
         dim,
         (
             *([few_draws(n, least)] if n < least else []),
+            *skew_warnings(sample.scores, sample),
             *([cannot_tell(blocks.remedy)] if blocks and blocks.remedy else []),
             *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
         ),

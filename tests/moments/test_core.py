@@ -107,6 +107,30 @@ def test_a_constant_coordinate():
     assert (found.t, found.pvalue) == (-np.inf, 0.001)
 
 
+def test_moments_along_a_direction_with_skew_scores_are_left_out():
+    """Of the logarithm of a gamma variable with a small shape beside a Gaussian coordinate."""
+    target = sc.Target(
+        lambda x: 0.05 * x[:, 0] - np.exp(x[:, 0]) - 0.5 * x[:, 1] ** 2,
+        lambda x: np.stack([0.05 - np.exp(x[:, 0]), -x[:, 1]], axis=1),
+        dim=2,
+    )
+    rng = np.random.default_rng(1)
+    x = np.stack([np.log(rng.gamma(0.05, size=100).clip(1e-300)), rng.normal(size=100)], axis=1)
+    modes = (np.array([[np.log(0.05), 0.0]]), np.diag([20.0, 1.0])[None])
+    with pytest.warns(UserWarning, match="moments were left out"):
+        result = sc.moment_test(x, target, modes=modes, rng=0)
+    about = {name for f in result.features if not f.kind.startswith("radius") for name in f.parameters}
+    assert about == {"x[1]"}
+    with pytest.warns(UserWarning, match="cannot tell: .* moments were left out"):
+        alone = sc.moment_test(
+            x[:, :1],
+            sc.Target(lambda x: np.sum(0.05 * x - np.exp(x), axis=1), lambda x: 0.05 - np.exp(x), dim=1),
+            modes=([[np.log(0.05)]], [[[20.0]]]),
+            rng=0,
+        )
+    assert np.isnan(alone.pvalue)
+
+
 def spike_and_slab():
     target = sc.models.gaussian_mixture([[0.0, 0], [0, 0]], [np.eye(2), 1e4 * np.eye(2)])
     return target, (np.zeros((1, 2)), np.eye(2)[None])

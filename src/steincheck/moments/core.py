@@ -19,11 +19,19 @@ from ..modes.known import known_modes
 from ..modes.search import as_box
 from ..result import Modes, MomentResult, among_all, cannot_tell
 from ..stein.kernels import IMQ, median_squared_distance
-from ..stein.quadratic import chain_blocks
+from ..stein.quadratic import MAX_SKEWNESS, chain_blocks, enough_draws
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import few_draws, few_groups, overflowing_moments
-from .features import Columns, Coordinates, feature_columns, feature_record, feature_sums, mode_coordinates
+from ..wording.results import few_draws, few_groups, moments_left_out, overflowing_moments
+from .features import (
+    Columns,
+    Coordinates,
+    feature_columns,
+    feature_record,
+    feature_sums,
+    mode_coordinates,
+    skewness_of_directions,
+)
 from .maximum import max_t
 from .rays import rank_sums
 
@@ -180,28 +188,42 @@ def moment_core(
     if label.max() + 1 < MIN_RESAMPLED_BLOCKS:
         return replace(result, warnings=(cannot_tell(few_groups(label.max() + 1, MIN_RESAMPLED_BLOCKS)),))
     coordinates, columns = _columns(sample, modes, label, log_density)
-    finite = np.isfinite(columns.sums).all(axis=0)
-    about = [column for column, good in zip(columns.about, finite, strict=True) if good]
+    kept, warnings = _usable(columns, len(sample.x))
+    about = [column for column, good in zip(columns.about, kept, strict=True) if good]
+    if not any(column.is_stein for column in about):
+        return replace(result, warnings=tuple(map(cannot_tell, warnings)))
     # there are d^2 / 2 correlations, but 2 d plain locations and scales
     kinds = np.array([column.kind for column in about])
     plain = np.isin(kinds, ("location", "scale", "overall scale"))
     number = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns.sums[:, finite], number, plain, n_resamples, rng, halves=halves)
-    features = [
-        feature_record(column, t, p, coordinates, parameters)
-        for column, t, p in zip(about, found.t.tolist(), found.adjusted.tolist(), strict=True)
-    ]
+    found = max_t(columns.sums[:, kept], number, plain, n_resamples, rng, halves=halves)
+    rows = zip(about, found.t.tolist(), found.adjusted.tolist(), strict=True)
+    features = [feature_record(column, t, p, coordinates, parameters) for column, t, p in rows]
     return replace(
         result,
         statistic=found.statistic,
         pvalue=float(found.adjusted.min()),
         null_distribution=found.null,
         pvalue_floor=1 / (n_resamples + 1),
-        warnings=() if finite.all() else (overflowing_moments(np.sum(~finite), len(finite)),),
+        warnings=warnings,
         features=tuple(sorted(features, key=lambda feature: -abs(feature.t))),
         n_blocks=len(columns.sums),
         pairs_left_out=coordinates.pairs_left_out,
     )
+
+
+def _usable(columns: Columns, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Which features (F,) are finite and along directions without skew scores, and what is left out."""
+    finite = np.isfinite(columns.sums).all(axis=0)
+    skew = skewness_of_directions(columns)
+    even = skew <= MAX_SKEWNESS
+    warnings = []
+    if not finite.all():
+        warnings.append(overflowing_moments(np.sum(~finite), len(finite)))
+    if not even.all():
+        enough = enough_draws(skew.max(), n)
+        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even), enough))
+    return finite & even, tuple(warnings)
 
 
 def _columns(

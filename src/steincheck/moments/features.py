@@ -14,7 +14,7 @@ from scipy import special
 from ..adapters.parameters import ParameterScale
 from ..draws.record import index_in_chain
 from ..result import FeatureKind, Modes, MomentFeature
-from ..stein.quadratic import laplace_responsibilities
+from ..stein.quadratic import laplace_responsibilities, skewness
 
 MAX_CORRELATIONS = 5000  # pairs examined per basis, a limit of memory: all of them up to d = 100
 DAMPING = 3.0  # standard deviations at which skewness and tails stop growing: 0.3 % of a Gaussian lie beyond
@@ -308,6 +308,11 @@ class Column(NamedTuple):
     mode: int | None
     directions: tuple[int, ...]
 
+    @property
+    def is_stein(self) -> bool:
+        """Whether it is made of scores: ranks on rays are not."""
+        return self.kind not in ("radius", "radius spread")
+
 
 class Columns(NamedTuple):
     """Features and their sums over q blocks, in one order."""
@@ -354,12 +359,32 @@ def feature_columns(coordinates: Coordinates, sums: Sums, rank_sums: np.ndarray)
     return Columns(about, np.concatenate([part[3] for part in parts], axis=1))
 
 
+def skewness_of_directions(columns: Columns) -> np.ndarray:
+    """For each feature (F,) the largest skewness of a location along one of its directions; 0 for ranks.
+
+    All scores along a direction miss the same large ones: what the skewness of the feature itself does not
+    show.
+    """
+    of_direction: dict[int | None, dict[int, float]] = {}
+    for column, sums in zip(columns.about, columns.sums.T, strict=True):
+        if column.kind == "location":  # plain, and given the other parameters
+            known = of_direction.setdefault(column.mode, {})
+            (j,) = column.directions
+            known[j] = max(known.get(j, 0.0), skewness(sums[:, None]))
+
+    def largest(column: Column) -> float:
+        known = of_direction[column.mode]
+        return max(known[j] for j in column.directions or known) if column.is_stein else 0.0
+
+    return np.array([largest(column) for column in columns.about])
+
+
 def feature_record(
     column: Column, t: float, pvalue: float, coordinates: Coordinates, parameters: Sequence[ParameterScale]
 ) -> MomentFeature:
     """The feature with the names of its parameters."""
     # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
-    sign = 1.0 if column.kind in ("radius", "radius spread") else -1.0
+    sign = -1.0 if column.is_stein else 1.0
     loadings = _axis_loadings(column, coordinates)
     about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
     names = tuple(one.parameter for one in about)

@@ -16,11 +16,13 @@ from ..chains.reading import Sample, read_sample, stuck_chains
 from ..draws.record import index_in_chain
 from ..result import Modes, Result, among_all
 from ..target import Target, require_target, score_warnings, support_warnings
+from ..wording.results import skew_scores
 from .bootstrap import Bootstrap, Resampling, check_bootstrap, multinomial, resampling, signs_of_chains
 from .kernels import IMQ, Kernel, check_kernel, median_squared_distance, takes_bandwidth
 from .tiles import quadratic_forms, sums_of_block_pairs
 
 MAX_DRAWS_FOR_TAU = 4000  # the autocorrelation time is estimated from evenly spaced draws beyond
+MAX_SKEWNESS = 0.25  # of a sum of scores: beyond it tests lose their level ("skew" in check_study)
 
 
 class Streams(NamedTuple):
@@ -208,6 +210,8 @@ def replicate(
         else:
             table = _table_over_modes(sample, modes, kernel, bandwidths, how.block)
         found.append(flip_signs(table, how, sample.weight))
+    skew = skew_warnings(stacks[0][1][0], sample, modes)
+    how = how._replace(warnings=(*how.warnings, *skew))
     return Replicated(
         np.concatenate([one.statistics for one in found]),
         np.concatenate([one.replicates for one in found]),
@@ -226,6 +230,56 @@ def _replicate_by_weights(
     forms = quadratic_forms(*stack, kernel, bandwidths, how.multipliers, weight=weight, row_sums=parts)
     each = np.array([[np.nan]]) if forms.row_sums is None else forms.row_sums.sum(axis=2) / pairs
     return Replicated(forms.total / pairs, forms.replicates / (squares if how.centred else pairs), each, how)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def skewness(terms: np.ndarray) -> float:
+    """Estimated skewness of the sum of independent terms (n, d).
+
+    With s_i the terms about their mean, the length of sum |s|^2 s over (sum |s|^2)^(1/2) |sum s s'|: how much
+    smaller the variance is estimated where the mean is off, in units in which the squared sum varies. The
+    square of the numerator leaves out products of a term with itself: a single large term, which may as well
+    have had the other sign, is no skewness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [round(skewness(np.repeat([[0.0], [1.0]], [100 - k, k], axis=0)), 2) for k in (1, 5)]
+    [0.0, 0.37]
+    """
+    scale = np.abs(terms).max()
+    away = terms / (scale if 0 < scale < np.inf else 1.0)
+    away = away - away.mean(axis=0)
+    square = np.sum(away**2, axis=1)
+    spread = np.sqrt(square.sum()) * np.linalg.norm(away.T @ away)
+    between = np.sum((square @ away) ** 2) - np.sum(square**3)
+    return float(np.sqrt(max(between, 0.0)) / spread) if spread > 1e-30 else 0.0
+
+
+def enough_draws(skew: float, n: int) -> int:
+    """Draws with which a skewness that falls as 1/sqrt(n) is small enough, rounded up to two digits."""
+    enough = n * (skew / MAX_SKEWNESS) ** 2
+    unit = 10 ** max(0, int(np.log10(enough)) - 1)
+    return int(np.ceil(enough / unit)) * unit
+
+
+def independent_sums(scores: np.ndarray, sample: Sample) -> np.ndarray:
+    """Scores (n, d) with the weights of the draws, added up within groups."""
+    terms = scores if sample.weight is None else scores * sample.weight[:, None]
+    if sample.group is None:
+        return terms
+    return np.stack([np.bincount(sample.group, column) for column in terms.T], axis=1)
+
+
+def skew_warnings(scores: np.ndarray, sample: Sample, modes: Modes | None = None) -> tuple[str, ...]:
+    """What speaks against a p-value where the sum of the scores (n, d) is far from normal.
+
+    With `modes` they are taken in the units of each.
+    """
+    if modes is not None:
+        scores = scores_at_own_mode(sample, modes)
+    n, skew = len(scores), skewness(independent_sums(scores, sample))
+    return () if skew <= MAX_SKEWNESS else (skew_scores(n, enough_draws(skew, n)),)
 
 
 def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = None) -> Replicated:
@@ -354,6 +408,14 @@ def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
         rows = owner == k
         z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
     return z
+
+
+def scores_at_own_mode(sample: Sample, modes: Modes) -> np.ndarray:
+    """Scores (n, d) as the modes see them, in the units of each, weighted by responsibilities."""
+    scores = np.zeros_like(sample.scores)
+    for view in mode_views(sample.x, sample.scores, modes):
+        scores[view.rows] += view.weight[:, None] * view.scores
+    return scores
 
 
 def _table_over_modes(

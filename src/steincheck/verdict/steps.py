@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .._whitening import average_root
+from .._whitening import average_root, whitened_scores
 from ..accuracy import accuracy_core, better_records, importance_accuracy
 from ..aggregate import Aggregation, blocks_of_chains, ksdagg_core
 from ..chains.blocks import agreement
@@ -24,7 +24,7 @@ from ..modes.search import location_and_scale
 from ..moments.core import MIN_MOMENT_DRAWS, moment_blocks, moment_core, plain_features, user_parameters
 from ..moments.rays import impossible_draws
 from ..result import FluxResult, GofResult, Modes, ModeTable, ParameterAccuracy, among_all
-from ..stein.quadratic import QuadraticOptions, spawn_streams, widths_differ
+from ..stein.quadratic import QuadraticOptions, skew_warnings, spawn_streams, widths_differ
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..wording import draws as draws_words
@@ -298,6 +298,10 @@ def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
         floor = len(tests) * one.pvalue_floor
         if floor > alpha:
             remarks += (reason("level", test=one.test, alpha=alpha, floor=floor),)
+    if "moments" in tests and np.isnan(tests["moments"].pvalue):
+        del tests["moments"]
+        if "kernel" not in tests:
+            remarks += (reason("skew"),)
     found = combine(tests, alpha)
     return found._replace(improbable_rows=improbable, remarks=remarks + unknown, made=case.end("tests"))
 
@@ -385,7 +389,11 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
         ]
 
     runs: dict[str, Run] = {"kernel": (rows[some], kernel_test)}
+    if skew := skew_warnings(whitened_scores(part.scores, whiten), part, units):
+        runs = {}
+        remarks += remarks_of("not examined", *map(words.without_kernel_test, skew))
     if len(rows) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
+        remarks += () if runs else (reason("skew"),)
         return runs, (*remarks, not_examined("moments", least=MIN_MOMENT_DRAWS))
     rays = case.counted.log_density if case.budget.left >= COSTS["rays"] else None
     test = partial(moment_core, part, modes, user_parameters(case.target), blocks=cut, log_density=rays)

@@ -46,6 +46,10 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
     ),
     "no mode": ("{message}", "correct the log density or its score, or give `modes`"),
     "edge": ("the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"),
+    "skew": (
+        "the scores of so few draws are too skew for any test of the shape",
+        "take more draws, or transform the parameters so that their tails are alike",
+    ),
     "short chains": ("the shape could not be tested: {remedy}", "run longer chains"),
     "stuck chain": ("the shape could not be tested: {remedy}", "mend the sampler"),
     "few scores": (
@@ -86,6 +90,11 @@ def reason(name: str, **fields: Any) -> Remark:
 def remarks_of(kind: RemarkKind, *texts: str) -> tuple[Remark, ...]:
     """Remarks of one kind."""
     return tuple(Remark(kind, text) for text in texts)
+
+
+def without_kernel_test(why: str) -> str:
+    """What a kernel test would have looked at, and why it was not made."""
+    return f"the shape by the kernel test: {why}"
 
 
 def sampler_warnings(divergences: int | None, rhat: np.ndarray, names: Sequence[str]) -> list[str]:
