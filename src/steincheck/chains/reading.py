@@ -216,7 +216,9 @@ def find_dependence(x: np.ndarray, log_p: np.ndarray | None = None) -> Dependenc
     if log_p is not None:
         series.append(normal_scores(log_p)[:, None])
     if d > 1:
-        series.append(_directions(scores))
+        # of nearly equal coordinates the difference has heavy tails, which a second ranking removes
+        ranked = np.column_stack([normal_scores(column) for column in decorrelated(scores).T])
+        series.append(ranked / np.linalg.norm(ranked, axis=1, keepdims=True).clip(1e-300))
     tests = 2 * len(series) * np.where(np.arange(n_lags) == 0, 1, n_lags - 1)
     correlations, z = np.stack([_autocorrelations(one, n_lags) for one in series], axis=1)
     log_pvalues = np.log(2 * tests) + special.log_ndtr(-np.abs(z))
@@ -229,16 +231,6 @@ def find_dependence(x: np.ndarray, log_p: np.ndarray | None = None) -> Dependenc
     if row >= d:
         which = "log density" if row == d and log_p is not None else "draws"
     return Dependence(int(column) + 1, clearest, which, bool(interleaved))
-
-
-def _directions(scores: np.ndarray) -> np.ndarray:
-    """Decorrelated scores (n, k), ranked again and projected to the sphere: no draw counts more than another.
-
-    Where two coordinates are nearly equal, their difference has heavy tails, which a second ranking removes.
-    """
-    white = decorrelated(scores)
-    ranked = np.column_stack([normal_scores(column) for column in white.T])
-    return ranked / np.linalg.norm(ranked, axis=1, keepdims=True).clip(1e-300)
 
 
 def _autocorrelations(series: np.ndarray, n_lags: int) -> np.ndarray:

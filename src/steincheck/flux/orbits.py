@@ -157,14 +157,6 @@ def lattice_steps(target: Target, modes: Modes) -> np.ndarray | None:
         return None
     root = average_root(modes.covariances)
     z = whitened(modes.locations, root)
-    basis = _generators(z)
-    if basis is None or not _leads_further(target, modes, z, basis, root):
-        return None
-    return basis @ root.T
-
-
-def _generators(z: np.ndarray) -> np.ndarray | None:
-    """Differences of points z (M, d), the shortest first, none an integer combination of those before."""
     first, second = np.triu_indices(min(len(z), 256), 1)  # pairs of the first 256 modes
     left = z[second] - z[first]
     left = left[np.argsort(np.linalg.norm(left, axis=1), kind="stable")]
@@ -176,7 +168,7 @@ def _generators(z: np.ndarray) -> np.ndarray | None:
         whole = np.rint(left @ np.linalg.pinv(basis))
         # equal up to .3 standard deviations
         left = left[np.linalg.norm(left - whole @ basis, axis=1) > 0.3]
-    return basis
+    return basis @ root.T if _leads_further(target, modes, z, basis, root) else None
 
 
 def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarray, root: np.ndarray) -> bool:
