@@ -275,45 +275,6 @@ def modulated_case(last: int, widest: float = np.inf) -> Callable:
     return run
 
 
-@lru_cache
-def row_of_modes(count: int, d: int) -> Problem:
-    """Unit Gaussians 8 apart, two of equal weights or four of .4, .3, .2, .1."""
-    places = np.zeros((count, d))
-    places[:, 0] = 8.0 * np.arange(count)
-    weights = EQUAL if count == 2 else (0.4, 0.3, 0.2, 0.1)
-    return Problem(sc.models.gaussian_mixture(places, weights=weights), places)
-
-
-def weighted_case(count: int, d: int, shape: str, wrong: float = 1.0) -> Callable:
-    """Draws of a wide Gaussian or a t5 at each mode; weights p/q, those at one mode times `wrong`."""
-
-    def run(n: int, rng: np.random.Generator, repetition: int) -> Events:
-        problem = row_of_modes(count, d)
-        share = np.array(EQUAL if count == 2 else (0.4, 0.3, 0.2, 0.1))
-        parts = [
-            stats.multivariate_normal(place, 2.25 * np.eye(d))
-            if shape == "wide"
-            else stats.multivariate_t(place, np.eye(d), 5)
-            for place in problem.modes
-        ]
-        labels = rng.choice(count, p=share, size=n)
-        z = 1.5 * rng.standard_normal((n, d))
-        if shape != "wide":
-            z /= 1.5 * np.sqrt(rng.chisquare(5, size=(n, 1)) / 5)
-        x = problem.modes[labels] + z
-        log_q = [np.log(w) + part.logpdf(x).ravel() for w, part in zip(share, parts, strict=True)]
-        log_weights = problem.target.log_density(x) - np.logaddexp.reduce(log_q, axis=0)
-        log_weights += np.log(wrong) * (x[:, 0] < 4)
-        weight = np.exp(log_weights - log_weights.max())
-        kish = int(weight.sum() ** 2 / np.sum(weight**2))
-        tilted = share * np.where(np.arange(count) == 0, wrong, 1.0)
-        fewer = rng.choice(count, p=tilted / tilted.sum(), size=kish)
-        found = sc.flux_test(x, problem.target, modes=problem.modes, log_weights=log_weights, rng=rng)
-        return {"flux": bool(found.pvalue <= LEVEL), "Kish": bool(label_test(fewer, share) <= LEVEL)}
-
-    return run
-
-
 ALL = ("flux", "flux, exact", "Hotelling", "oracle")
 EIGHT: dict[str, Any] = {"means": tuple(7.0 * k + 0.3 * k * k for k in range(8)), "scales": (1.0, 1.4) * 4}
 EQUAL = (0.5, 0.5)
@@ -368,15 +329,6 @@ CASES: dict[str, Case] = {
     "lattice of 21 modes, all listed, central 87 %": Case(modulated_case(10, 18.0), (1000,), 100),
     "lattice of 21 modes, 5 listed, level": Case(modulated_case(2), (1000,), 300),
     "lattice of 21 modes, 5 listed, central 87 %": Case(modulated_case(2, 18.0), (1000,), 100),
-    **{
-        f"importance sample, {count} modes, d={d}, {shape}{words}": Case(
-            weighted_case(count, d, shape, wrong), (500,), repetitions
-        )
-        for count in (2, 4)
-        for d in (1, 5)
-        for shape in ("wide", "t5")
-        for words, wrong, repetitions in (("", 1.0, 500), (", half of its weight", 0.5, 200))
-    },
     "shares .7/.2/.1": Case(shares_case((0.7, 0.2, 0.1)), (1000,), 300),
     "shares .7/.2/.1, sampled equally": Case(shares_case((1 / 3, 1 / 3, 1 / 3)), (1000,), 300),
     "shares .7/.2/.1, third mode missing": Case(shares_case((7 / 9, 2 / 9, 0.0)), (1000,), 300),
