@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from harness import gaussian
 
-from steincheck.accuracy.walkers import OutOfBudget, estimate_metric, move, start_ensembles
+from steincheck.accuracy.walkers import estimate_metric, move, start_ensembles
 from steincheck.chains.reading import Sample
 from steincheck.result import Modes
-from steincheck.target.evaluation import Budget, CountedTarget
+from steincheck.target.evaluation import Budget, CountedTarget, OutOfBudget
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.normal(size=(4, 4)) + 2 * np.eye(4)

@@ -1,12 +1,9 @@
-"""Holm's method, the table of docs/theory/level.md, and the time that is allowed."""
-
-import time
+"""Holm's method and the table of docs/theory/level.md."""
 
 import numpy as np
 import pytest
-from harness import assert_level, standard_normal
+from harness import assert_level
 
-import steincheck as sc
 from steincheck.result import GofResult
 from steincheck.verdict.steps import close_to_level, combine
 
@@ -53,20 +50,3 @@ def test_replicates_go_on_where_the_adjusted_pvalue_is_close_to_the_level():
             "b": GofResult("b", 0.0, 0.9, None, 100, 2),
         }
         assert close_to_level(combine(tests, 0.05)) == close
-
-
-def slow_log_density(x):
-    time.sleep(1e-3 * len(x))
-    return -0.5 * np.sum(x**2, axis=1)
-
-
-def test_a_slow_density_obeys_the_clock_and_says_what_was_not_examined():
-    x = np.random.default_rng(0).normal(size=(200, 2))
-    begin = time.perf_counter()
-    verdict = sc.check(x, sc.Target(slow_log_density, np.negative, dim=2), max_seconds=1.5, rng=0)
-    assert time.perf_counter() - begin < 15
-    assert verdict.settings["max_seconds"] is None
-    assert "whether draws belong to unknown modes" in verdict.not_examined
-    assert any("evaluations of the density would show" in text for text in verdict.not_examined)
-    assert "nan" not in str(verdict)
-    assert sc.check(x, standard_normal(2), **verdict.settings).to_json() == verdict.to_json()

@@ -15,11 +15,11 @@ from ..modes.known import known_modes
 from ..perturbation.hamiltonian import Walkers
 from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable, ParameterAccuracy
 from ..target import Batch, Target, require_target, score_at, to_constrained
-from ..target.evaluation import Budget, CountedTarget, as_budget, counting_target
+from ..target.evaluation import Budget, CountedTarget, OutOfBudget, as_budget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import accuracy_warnings
 from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
-from .walkers import BLOCK, Ensemble, OutOfBudget, move, start_ensembles, with_new_metric
+from .walkers import BLOCK, Ensemble, move, start_ensembles, with_new_metric
 
 ROUGH = 0.05  # half-width, in sds or as log ratio
 REMEMBERS = 0.7  # correlation between the halves of a window

@@ -11,15 +11,11 @@ from ..chains.reading import Sample
 from ..flux.orbits import mode_anchors
 from ..perturbation.hamiltonian import Trajectory, Walkers, hamiltonian_transition
 from ..result import Modes
-from ..target.evaluation import CountedTarget
+from ..target.evaluation import CountedTarget, OutOfBudget
 
 N_WALKERS = 200
 BLOCK = 5  # transitions; the third of each has steps a quarter as long, for necks and curved tails
 MAX_STATES = 4000  # of a window that enter the regressions
-
-
-class OutOfBudget(Exception):
-    """The next transition would take more evaluations than are left."""
 
 
 class Ensemble(NamedTuple):

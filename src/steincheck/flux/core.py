@@ -162,10 +162,11 @@ def flux_test(
     options: dict[str, Any] = {"variant": variant, "anchors": anchors}
     options["n_resamples"] = as_count(n_resamples, "n_resamples")
     generator, seed = seeded(rng)
-    read = read_sample(draws, target, weights=weights, log_weights=log_weights, independent=independent)
+    counted = counting_target(target, limits)
+    read = read_sample(draws, counted, weights=weights, log_weights=log_weights, independent=independent)
     _check_exact(variant, read)
     budget = affordable_budget(target, read.x, limits)
-    budget.made += len(read.x)
+    budget.made += limits.made
     known = known_modes(modes, target, read, box, rng=generator.spawn(1)[0], budget=budget)
     _check_number_of_modes(known.modes, searched=modes is None, in_box=box is not None)
     counted = counting_target(target, budget)
@@ -233,7 +234,7 @@ def _test_modes(case: FluxCase) -> FluxResult:
         case,
         part.comparison,
         leave,
-        warnings=_warnings_of_close_modes(modes, case.target),
+        warnings=_warnings_of_close_modes(case),
         few_matter=bool(several),  # few move to a light mode
         mode_table=table,
         mode_of_draw=found.mode,
@@ -313,13 +314,14 @@ def _as_result(
     )
 
 
-def _warnings_of_close_modes(modes: Modes, target: Target) -> tuple[str, ...]:
+def _warnings_of_close_modes(case: FluxCase) -> tuple[str, ...]:
     """A warning of modes that have hardly a dip of the density between them."""
+    modes, target = case.modes, case.target
     gap = modes.locations[:, None] - modes.locations
     squared = np.einsum("kli,kij,klj->kl", gap, np.linalg.inv(modes.covariances), gap, optimize=True)
     # modes more than 6 standard deviations apart need no dip to be told apart
     first, second = np.nonzero(np.triu(squared + squared.T < 2 * 6.0**2, 1))
-    if not len(first):
+    if not len(first) or 9 * len(first) > case.budget.left:
         return ()
     fraction = np.linspace(0, 1, 11)[1:-1, None, None]
     between = (1 - fraction) * modes.locations[first] + fraction * modes.locations[second]

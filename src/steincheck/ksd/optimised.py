@@ -17,7 +17,6 @@ from ..perturbation.move import (
     Perturbation,
     affordable_rows,
     as_jumps,
-    budget_of_test,
     check_same_draws,
     move_warnings,
     perturb_core,
@@ -123,7 +122,7 @@ def _halves(inputs: Inputs, jumps: Jumps, train_fraction: float) -> _Halves:
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.sample)
         return _Halves(train, test, jumps)
-    budget = budget_of_test(inputs, jumps)
+    budget = inputs.budget
     known = _trained_modes(inputs, jumps, train, budget)
     train, few = affordable_rows(train, inputs, jumps, Budget(budget.left / 2))
     test, _ = affordable_rows(test, inputs, jumps, Budget(budget.left / 2))

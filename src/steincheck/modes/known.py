@@ -13,7 +13,7 @@ from ..chains.reading import Sample
 from ..draws import as_matrix
 from ..result import Modes
 from ..target import Target, log_density_at
-from ..target.evaluation import Budget, CountedTarget
+from ..target.evaluation import Budget, CountedTarget, OutOfBudget, counting_target
 from .climb import Ends, hessians_at, peak_at, starts_at
 from .rounds import Search, climb_and_add, score_residuals, settle_and_add
 from .search import require_mode, search_modes, with_uniform
@@ -172,7 +172,8 @@ def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
     if not np.size(locations):
         raise ValueError("`modes` must hold at least one location, got none")
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
-    log_density = log_density_at(target, x)
+    counted = target if budget is None else counting_target(target, budget)
+    log_density = log_density_at(counted, x)
     if covariances is None:
         return _maxima(x, log_density, CountedTarget(target, budget))
     matrices = as_covariances(covariances, x.shape)
@@ -195,6 +196,11 @@ def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> M
     if len(lost):
         ends = climb_and_add(state, starts_at(x[lost], np.diag(scale**2)), iterations=1000, flat=True)
         label[lost] = ends.mode
+    if (label < 0).any() and density.budget.exhausted:
+        raise OutOfBudget(
+            f"`max_evaluations` or `max_seconds` must allow more than {density.budget.made} evaluations to "
+            "climb to the maxima of `modes`; or give `modes` as a pair (locations, covariances)"
+        )
     for row in np.flatnonzero(label[lost] < 0)[:1]:
         raise ValueError(
             f"`modes` must be local maxima: ascending from row {lost[row]}, ({_short(x[lost[row]])}), leads "

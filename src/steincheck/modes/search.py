@@ -320,6 +320,12 @@ def location_and_scale(x: np.ndarray, *, rounded: bool) -> tuple[np.ndarray, np.
     return scale * np.round(centre / scale), scale
 
 
+def spread_as_mode(x: np.ndarray) -> Modes:
+    """The median and spread of draws x (n, d), in place of modes that are not known."""
+    centre, scale = location_and_scale(x, rounded=True)
+    return Modes(centre[None], np.diag(scale**2)[None], np.zeros(1))
+
+
 def _modes_record(state: Search, chosen: list[int]) -> Modes:
     """The modes chosen, in an order that does not depend on the seed.
 

@@ -18,7 +18,7 @@ from ..modes.search import as_box, box_search_core
 from ..result import Modes, as_plain
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at
-from ..target.evaluation import Budget, affordable_budget, as_budget
+from ..target.evaluation import Budget, OutOfBudget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording import results as wording
 from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis, run
@@ -164,7 +164,6 @@ class Jumps(NamedTuple):
     accept: Accept
     modes: Any = None
     box: np.ndarray | None = None
-    limits: Budget = Budget()
     made: Perturbation | None = None
 
     @property
@@ -203,7 +202,6 @@ def _origin_matters(maps: JumpMaps, theta: np.ndarray) -> bool:
 def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jumps:
     """Validate the arguments that all perturbed tests take; by default theta is `default`."""
     require_target(arguments["target"])
-    limits = as_budget(arguments["max_evaluations"], arguments["max_seconds"])
     given = {name: arguments[name] for name in ("modes", "bounds", "theta", "n_steps", "accept")}
     modes, bounds, theta, n_steps, accept = given.values()
     box = as_box(bounds, arguments["target"].dim, modes)
@@ -212,7 +210,7 @@ def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jum
     made = arguments["perturbation"]
     if made is None:
         scales = as_positive(default if theta is None else theta, "theta")
-        return Jumps(scales, n_steps, accept, modes, box, limits)
+        return Jumps(scales, n_steps, accept, modes, box)
     if not isinstance(made, Perturbation):
         raise TypeError(f"`perturbation` must come from perturb, got {type(made).__name__}")
     twice = [f"`{name}`" for name, value in given.items() if value is not None]
@@ -255,7 +253,7 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
     if jumps.made is not None:
         check_same_draws(jumps.made, sample)
         return Moved(jumps.made, sample, every, move_warnings(jumps.made))
-    budget = budget_of_test(inputs, jumps)
+    budget = inputs.budget
     if jumps.box is None:
         known = known_modes(jumps.modes, target, sample, None, rng=stream, budget=budget)
     else:
@@ -267,14 +265,6 @@ def requested_perturbation(inputs: Inputs, jumps: Jumps) -> Moved:
     tested = sample.rows(rows)
     moved = perturb_core(tested, target, known.modes, jumps, inputs.streams.perturbation)
     return Moved(moved, tested, rows, (*known.warnings, *few, *move_warnings(moved)))
-
-
-def budget_of_test(inputs: Inputs, jumps: Jumps) -> Budget:
-    """The evaluations that the limits of a test leave after those of its draws."""
-    x = inputs.sample.x
-    budget = affordable_budget(inputs.target, x, jumps.limits)
-    budget.made += len(x)
-    return budget
 
 
 def affordable_rows(
@@ -289,7 +279,12 @@ def affordable_rows(
     cost = score + len(jumps.theta) * (jumps.n_steps + score)
     if budget.left >= cost * len(rows):
         return rows, ()
-    count = max(2, int(budget.left // cost))
+    count = int(budget.left // cost)
+    if count < 2:
+        raise OutOfBudget(
+            f"`max_evaluations` or `max_seconds` must allow more: {budget.left:.0f} evaluations are left, "
+            f"and to perturb a draw takes {cost}"
+        )
     return rows[np.arange(count) * len(rows) // count], (wording.few_perturbed(count, len(rows)),)
 
 
@@ -306,8 +301,9 @@ def perturbed_stack(inputs: Inputs, moved: Perturbation) -> Stack:
     """
     x = moved.draws
     samples = np.concatenate([x[None], moved.samples])
-    scores = np.repeat(score_at(inputs.target, x)[None], len(samples), axis=0)
+    target = counting_target(inputs.target, inputs.budget)
+    scores = np.repeat(score_at(target, x)[None], len(samples), axis=0)
     jumped = np.any(samples != x, axis=2)
     if jumped.any():
-        scores[jumped] = score_at(inputs.target, samples[jumped])
+        scores[jumped] = score_at(target, samples[jumped])
     return whitened(samples, inputs.whiten), whitened_scores(scores, inputs.whiten)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from ..chains.reading import Sample, read_sample, stuck_chains
 from ..draws.record import index_in_chain
 from ..result import Modes, Result, among_all
 from ..target import Target, require_target, score_warnings, support_warnings
+from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, counting_target
 from ..wording.results import skew_scores
 from .bootstrap import Bootstrap, Resampling, check_bootstrap, multinomial, resampling, signs_of_chains
 from .kernels import IMQ, Kernel, check_kernel, median_squared_distance, takes_bandwidth
@@ -61,6 +63,7 @@ class Inputs:
 
     sample: Sample
     target: Target
+    budget: Budget  # what is left of the evaluations that the limits allow
     options: QuadraticOptions
     whiten: np.ndarray | None  # L with precondition = L L'
     streams: Streams
@@ -84,25 +87,41 @@ def prepare(arguments: Mapping[str, Any], *, aggregated: bool = False) -> Inputs
     if options.precondition is not None:
         whiten = _cholesky_of_precondition(options.precondition, target.dim)
     generator, seed = seeded(arguments["rng"])
+    limits = as_budget(arguments.get("max_evaluations"), arguments.get("max_seconds"))
     sample = read_sample(
         arguments["draws"],
-        target,
+        counting_target(target, limits),
         weights=options.weights,
         log_weights=options.log_weights,
         independent=options.independent,
     )
     check_bootstrap(options.bootstrap, chains=sample.chain is not None)
     streams = spawn_streams(generator)
+    budget = affordable_budget(target, sample.x, limits)
+    budget.made += limits.made
     warnings = (
         *sample.warnings,
-        *support_warnings(target, sample.x, sample.log_p, streams.inspection),
         *resample_warnings(options.n_resamples, "n_resamples"),
-        *score_warnings(target, sample.x, check=options.check_score),
+        *_inspection_warnings(target, sample, options, budget, streams.inspection),
     )
     settings = recorded(**dict(arguments, rng=seed))
     if settings.get("perturbation", True) is None:
         del settings["perturbation"]
-    return Inputs(sample, target, options, whiten, streams, settings, warnings)
+    return Inputs(sample, target, budget, options, whiten, streams, settings, warnings)
+
+
+def _inspection_warnings(
+    target: Target, sample: Sample, options: QuadraticOptions, budget: Budget, rng: np.random.Generator
+) -> list[str]:
+    """What score and support say against the test, as far as a quarter of the budget shows it."""
+    part = Budget(budget.left / 4)
+    counted = counting_target(target, part)
+    warnings: list[str] = []
+    with suppress(OutOfBudget):
+        warnings += score_warnings(counted, sample.x, check=options.check_score)
+        warnings += support_warnings(counted, sample.x, sample.log_p, rng)
+    budget.made += part.made
+    return warnings
 
 
 def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:

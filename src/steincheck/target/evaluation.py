@@ -20,6 +20,10 @@ MAX_BEND = 1e-4  # nats by which log p may bend over the steps of a finite diffe
 MAX_ROUNDING = 0.01  # nats; log densities are compared with each other
 
 
+class OutOfBudget(ValueError):
+    """What is asked for takes more evaluations than are left."""
+
+
 class Differences(NamedTuple):
     """Finite differences of log p along m directions, or all coordinates, at n points: arrays (n, m)."""
 
@@ -35,7 +39,8 @@ def differences(
     """Finite differences of log p at the rows of `x`, along `directions` (m, d) or all coordinates.
 
     Steps are made shorter until log p bends by little over them: the width of the density is not known. Where
-    a shorter step bends no less, by noise or a jump of log p, they are left as they are.
+    a shorter step bends no less, by noise or a jump of log p, or the budget of a counted function allows no
+    more, they are left as they are.
     """
     along = np.eye(x.shape[1]) if directions is None else directions
     value, eps = call_batch("log_density", log_density, x)
@@ -58,7 +63,7 @@ def differences(
         used = h.copy()
         shorter = np.where(np.isfinite(bend), np.sqrt(MAX_BEND / np.maximum(bend, MAX_BEND)), 0.1)
         h[long] *= np.clip(shorter[long], 1e-3, 0.5)
-        if not len(rows):
+        if not len(rows) or 2 * len(rows) * len(along) > _evaluations_left(log_density):
             break
     with np.errstate(invalid="ignore"):
         return Differences((ahead - behind) / (2 * used), bend, used, 5 * noise / used)
@@ -134,6 +139,8 @@ def output_anywhere(
     try:
         with np.errstate(all="ignore"):
             output = function(x)
+    except OutOfBudget:
+        raise
     except Exception as error:  # of the user's function: here it means "not a possible point"
         if len(x) <= 1:
             return np.full((len(x), *shape), np.nan), error
@@ -153,6 +160,8 @@ def call_batch(
     """
     try:
         output = call_shared(function, x)
+    except OutOfBudget:
+        raise
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"`{name}` fails for all {len(x)} points at once, a read-only array of shape {x.shape} with one "
@@ -194,18 +203,19 @@ class Budget:
     max_evaluations: float = np.inf
     max_seconds: float = np.inf
     made: int = 0
+    spent: bool = False  #: whether what is left is too little for what was asked for last
     seconds_per_evaluation: float = np.inf  #: of the quickest call so far; infinite before the first
     began: float = field(default_factory=time.perf_counter)
 
     @property
     def left(self) -> float:
         """Evaluations that may still be made; infinite without a limit."""
-        return max(0, self.max_evaluations - self.made)
+        return 0 if self.spent else max(0, self.max_evaluations - self.made)
 
     @property
     def exhausted(self) -> Literal["max_evaluations", "max_seconds"] | None:
         """Which limit is reached, if any."""
-        if self.made >= self.max_evaluations:
+        if not self.left:
             return "max_evaluations"
         return "max_seconds" if time.perf_counter() - self.began > self.max_seconds else None
 
@@ -219,27 +229,33 @@ def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
 
 
 def affordable_budget(target: Target, x: np.ndarray, limits: Budget) -> Budget:
-    """The evaluations that both limits allow, to two digits: of the time, by the cost at the first draws.
+    """The evaluations that both limits allow: of the time, to two digits, by the cost at the first draws.
 
-    Where an evaluation takes less than a hundredth of a millisecond, the time sets no limit.
+    At least the draws and a few more can be evaluated, whatever the time. Where an evaluation takes less than
+    a hundredth of a millisecond, the time sets no limit.
     """
     limit, max_seconds = limits.max_evaluations, limits.max_seconds
-    if limit < len(x):
-        raise ValueError(f"`max_evaluations` must be at least the number of draws, {len(x)}, got {limit}")
+    least = len(x) + 5  # of which five are evaluated twice
+    if limit < least:
+        raise ValueError(f"`max_evaluations` must be at least {least} for {len(x)} draws, got {limit}")
     if np.isinf(max_seconds):
         return Budget(limit)
-    seconds = np.inf
-    for size in (8, 8, 32, 32, 256, 256)[: 4 if limit <= 10_000 else 6]:  # a first call may compile
-        if size > 8 and size * seconds > max_seconds / 50:
+    seconds = [np.inf, np.inf]
+    for size in (8, 8, 32, 32, 256, 256):  # a first call may compile
+        some = x[:size]
+        if limit - len(some) < least or (size > 8 and size * seconds[-1] > max_seconds / 50):
             break
         begin = time.perf_counter()
-        call_batch("log_density", target.log_density, x[:size])
-        seconds = min(seconds, (time.perf_counter() - begin) / len(x[:size]))
-    if seconds < 1e-5:
+        call_batch("log_density", target.log_density, some)
+        seconds.append((time.perf_counter() - begin) / len(some))
+        limit -= len(some)
+    if not 1e-5 < min(seconds) < np.inf:
         return Budget(limit)
-    in_time = max_seconds / seconds
+    # the rest, programs that are compiled first of all, takes about a second
+    left = max_seconds - min(1.0, max_seconds / 4) - (time.perf_counter() - limits.began)
+    in_time = max(left, 1e-3 * max_seconds) / np.mean(seconds[-2:])
     digits = 10 ** np.floor(np.log10(in_time) - 1)
-    return Budget(min(limit, float(np.floor(in_time / digits) * digits)))
+    return Budget(min(limit, max(least, float(np.floor(in_time / digits) * digits))))
 
 
 class CountedTarget:
@@ -312,7 +328,11 @@ class CountedTarget:
                 size = min(size, max(8, 0.05 * budget.max_seconds / seconds))
             part, rows = np.split(rows, [max(1, int(size))])
             begin, before = time.perf_counter(), budget.made
-            output[part], raised = output_anywhere(name, function, points[part], shape)
+            try:
+                output[part], raised = output_anywhere(name, function, points[part], shape)
+            except OutOfBudget:  # for a score, or for points where the function may raise
+                budget.spent = True
+                break
             seconds = (time.perf_counter() - begin) / (budget.made - before)
             budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
@@ -329,12 +349,21 @@ class _Counted:
     budget: Budget
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        if len(x) > self.budget.left:
+            raise OutOfBudget(
+                f"`max_evaluations` or `max_seconds` must allow more than {self.budget.max_evaluations:.0f} "
+                f"evaluations: {self.budget.left:.0f} are left, and {len(x)} are needed at once"
+            )
         self.budget.made += len(x)
         return call_shared(self.function, x)
 
 
+def _evaluations_left(function: Batch) -> float:
+    return function.budget.left if isinstance(function, _Counted) else np.inf
+
+
 def counting_target(target: Target, budget: Budget) -> Target:
-    """The target with functions that count their evaluations; they never refuse one."""
+    """The target with functions that count their evaluations, and raise beyond the budget."""
     score = None if target.score is None else _Counted(target.score, budget)
     return replace(target, log_density=_Counted(target.log_density, budget), score=score)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,13 +21,13 @@ from ..chains.reading import Sample, convergence, evaluate_sample, values_per_dr
 from ..draws import Draws, to_unconstrained
 from ..flux import flux_core
 from ..modes.known import as_modes, climb_from_draws, hold_out, modes_with_mass, search_from_draws
-from ..modes.search import location_and_scale
+from ..modes.search import spread_as_mode
 from ..moments.core import MIN_MOMENT_DRAWS, moment_blocks, moment_core, plain_features, user_parameters
 from ..moments.rays import impossible_draws
 from ..result import FluxResult, GofResult, Modes, ModeTable, ParameterAccuracy, among_all
 from ..stein.quadratic import QuadraticOptions, skew_warnings, spawn_streams, widths_differ
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
+from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, counting_target
 from ..wording import draws as draws_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
@@ -95,7 +96,10 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
     """
     case = _evaluate(arguments, settings)
     sample, mixing = case.sample, case.mixing
-    warnings = score_warnings(case.counted, sample.x, check=settings["check_score"])
+    unseen, warnings = [not_examined("score")], list[str]()
+    with suppress(OutOfBudget):
+        warnings += score_warnings(case.counted, sample.x, check=settings["check_score"])
+        unseen.clear()
     warnings += words.sampler_warnings(case.read.divergences, mixing[2], case.names)
     invalid = tuple(Remark("reason", *texts) for texts in draws_words.order_reasons(sample.order))
     if case.read.axes_swapped and sample.chain is not None and not sample.order.equal:
@@ -110,7 +114,7 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
         remarks=(
             *remarks_of("warning", *sample.warnings, *warnings),
             *remarks_of("context", draws_words.draws_context(sample, mixing)),
-            *(*invalid, *edges, *few),
+            *(*invalid, *edges, *few, *unseen),
         ),
         made=case.end("draws"),
     )
@@ -152,9 +156,12 @@ def _with_scores(sample: Sample, target: Target, budget: Budget) -> Sample:
 def _support_remarks(case: Case, rng: np.random.Generator) -> tuple[Remark, ...]:
     """A reason if the density jumps or ends abruptly, where no test of the shape is valid."""
     jumps = case.budget.left >= COSTS["support"]
-    gap = discontinuity(case.counted, case.sample.x, case.sample.log_p, rng, jumps=jumps)
+    gap, unseen = None, True
+    with suppress(OutOfBudget):
+        gap = discontinuity(case.counted, case.sample.x, case.sample.log_p, rng, jumps=jumps)
+        unseen = not jumps
     if gap is None:
-        return () if jumps else (not_examined("support"),)
+        return (not_examined("support"),) if unseen else ()
     what, need, remedy = draws_words.discontinuity_words(gap)
     where = mode_descriptions(gap.x[None], case.counted.coordinate_names)[0]
     return (reason("edge", what=what, where=where, need=need, remedy=remedy),)
@@ -174,8 +181,11 @@ def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generato
     """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
     x, target, budget = case.sample.x, case.target, case.budget
     if case.settings["modes"] is not None:
-        given = modes_with_mass(as_modes(case.settings["modes"], target, budget), x, 100 * len(x))
-        return CaseModes(given, np.arange(len(x)), (not_examined("other modes"),), made=case.end("modes"))
+        given, unseen = spread_as_mode(x), "given modes"
+        with suppress(OutOfBudget):
+            given = modes_with_mass(as_modes(case.settings["modes"], target, budget), x, 100 * len(x))
+            unseen = "other modes"
+        return CaseModes(given, np.arange(len(x)), (not_examined(unseen),), made=case.end("modes"))
     held, tested = hold_out(len(x), case.sample.chain, case.sample.group)
     later = len(x) + COSTS["rays"] + COSTS["climbs"] + COSTS["walkers"] * case.score_cost
     allowed = Budget(max(budget.left / 2, budget.left - later))
@@ -198,8 +208,7 @@ def _without_modes(known: CaseModes, x: np.ndarray) -> CaseModes:
     why = reason("no mode", message=search.message)
     if search.reason in ("max_evaluations", "max_seconds"):
         why = why._replace(kind="not examined")  # no obstacle to the tests of the shape
-    centre, scale = location_and_scale(x, rounded=True)
-    spread = Modes(centre[None], np.diag(scale**2)[None], np.zeros(1), search=search)
+    spread = replace(spread_as_mode(x), search=search)
     improper = search.reason == "improper"
     return known._replace(modes=spread, remarks=(*known.remarks, why), improper=improper)
 
@@ -280,16 +289,20 @@ def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
     runs, remarks = _applicable_tests(case, known)
     names = ("kernel", "moments", "weights", "chains")
     streams, more = (dict(zip(names, rng.spawn(4), strict=True)) for _ in range(2))
+    tests: dict[str, GofResult] = {}
 
-    def result(name: str, size: int, stream: np.random.Generator) -> GofResult:
-        rows, test = runs[name]
-        return replace(among_all(test(n_resamples=size - 1, rng=stream), rows, n), dim=dim)
+    def make(chosen: Iterable[str], size: int, rngs: Mapping[str, np.random.Generator]) -> None:
+        for name in chosen:
+            rows, test = runs[name]
+            with suppress(OutOfBudget):
+                made = test(n_resamples=size - 1, rng=rngs[name])
+                tests[name] = replace(among_all(made, rows, n), dim=dim)
 
     size = int(np.clip(50 / alpha, 1000, MAX_REPLICATES))  # enough for the smallest threshold of Holm
-    tests = {name: result(name, size, streams[name]) for name in runs}
+    make(runs, size, streams)
+    remarks += tuple(not_examined("test", test=name) for name in runs if name not in tests)
     if size < MAX_REPLICATES:
-        for name in close_to_level(combine(tests, alpha)):
-            tests[name] = result(name, MAX_REPLICATES, more[name])
+        make(close_to_level(combine(tests, alpha)), MAX_REPLICATES, more)
     if "chains" in tests and np.isnan(tests["chains"].pvalue):
         del tests["chains"]
         remarks += (not_examined("agreement"),)
@@ -383,10 +396,8 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
     def kernel_test(n_resamples: int, rng: np.random.Generator) -> GofResult:
         options = QuadraticOptions(bootstrap="blocks", n_resamples=n_resamples + 1)
         aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=case.settings["alpha"])
-        chosen, streams = part.rows(some), spawn_streams(rng)
-        return ksdagg_core(chosen, options, aggregation, streams, whiten=whiten, modes=units, blocks=blocks)[
-            0
-        ]
+        common: dict[str, Any] = {"whiten": whiten, "modes": units, "blocks": blocks}
+        return ksdagg_core(part.rows(some), options, aggregation, spawn_streams(rng), **common)[0]
 
     runs: dict[str, Run] = {"kernel": (rows[some], kernel_test)}
     if skew := skew_warnings(whitened_scores(part.scores, whiten), part, units):

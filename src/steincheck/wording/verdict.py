@@ -30,6 +30,9 @@ NOT_EXAMINED = {
     "held-out draws": "the {held} held-out draws that started the mode search: the other {tested} were "
     "tested",
     "support": "whether the density jumps or ends abruptly",
+    "score": "whether the score agrees with the log density",
+    "given modes": "the modes: to climb to those given takes more evaluations",
+    "test": "the test of {test}: it takes more evaluations than are left",
     "climbs": "whether draws belong to unknown modes",
     "weights": "whether the mode weights are right",
     "accuracy": "how far off the means and standard deviations are",
