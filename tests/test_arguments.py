@@ -53,7 +53,6 @@ GOOD = {  # a call of each function that works, as far as the arguments matter
     },
     sc.plot.draws: SAMPLE,
     sc.plot.pairs: SAMPLE,
-    sc.plot.witness: SAMPLE,
     sc.plot.effect_sizes: {"accuracy": ()},
 }
 
@@ -337,7 +336,6 @@ MESSAGES = [  # function, what is wrong with its arguments, what is said
     (sc.plot.effect_sizes, {"accuracy": RESULT}, "`accuracy` must be that of a verdict"),
     (sc.plot.draws, {"names": ["a"]}, "`names` must have one name per coordinate"),
     (sc.plot.draws, {"coordinates": (2,)}, "must be up to 2 of 0..1"),
-    (sc.plot.witness, {"draws": np.zeros((3, 2))}, "`draws` must vary in every coordinate"),
 ]
 
 

@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from harness import standard_normal
 
 import steincheck as sc
 from steincheck import plot
 from steincheck.result import ModeTable, pvalue_text
-from steincheck.stein.kernels import median_bandwidth
 
 
 @pytest.fixture(scope="module")
@@ -100,23 +98,3 @@ def test_effect_sizes_are_a_forest_of_errors_with_the_tolerance_as_a_band():
     ax = plot.effect_sizes(many)
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"p{k}" for k in range(25, 40)]
     assert plot.effect_sizes(()).get_yticklabels() == []
-
-
-def test_witness_against_its_definition():
-    target = standard_normal(2)
-    x = np.random.default_rng(0).normal(0.5, 1, size=(50, 2))
-    points = plot.witness(x, target, coordinate=1).collections[0].get_offsets()
-    unit = x.std(axis=0)
-    z = x / unit
-    c = median_bandwidth(z)
-    expected = []
-    for y in z:
-        k = (1 + np.sum((z - y) ** 2, axis=1) / c) ** -0.5
-        slope = -(z[:, 1] - y[1]) / c * k**3
-        expected.append(np.mean(-x[:, 1] * unit[1] * k + slope))
-    np.testing.assert_allclose(points, np.stack([x[:, 1], expected], axis=1), rtol=1e-9)
-
-
-def test_many_draws_are_thinned(target):
-    ax = plot.witness(target.sample(3000, 0), target, rng=0)
-    assert len(ax.collections[0].get_offsets()) == 1000

@@ -1,6 +1,6 @@
 """Pictures of draws and results. Every function takes `ax`, or makes one, and returns it."""
 
-from .results import bandwidth_profile, effect_sizes, mode_shares, null_distribution, theta_profile, witness
+from .results import bandwidth_profile, effect_sizes, mode_shares, null_distribution, theta_profile
 from .samples import draws, pairs
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "null_distribution",
     "pairs",
     "theta_profile",
-    "witness",
 ]
 
 

@@ -13,7 +13,7 @@ from ..target.record import coordinate_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_POINTS = 1000  # of draws in a scatter plot, and in the sum of a witness: limits of the eye and of time
+MAX_POINTS = 1000  # of draws in a scatter plot: a limit of the eye
 
 
 def pyplot() -> Any:
@@ -65,10 +65,10 @@ def short_name(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def check_coordinates(chosen: Any, dim: int, most: int = 2, name: str = "coordinates") -> tuple[int, ...]:
+def check_coordinates(chosen: Any, dim: int, most: int = 2) -> tuple[int, ...]:
     """The chosen coordinates, if they exist and are different ones."""
     listed = list(chosen) if isinstance(chosen, (list, tuple, np.ndarray)) else []
     whole = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in listed)
     if not whole or not 1 <= len(set(listed)) == len(listed) <= most or not set(listed) <= set(range(dim)):
-        raise ValueError(f"`{name}` must be up to {most} of 0..{dim - 1}, got {shown(chosen)}")
+        raise ValueError(f"`coordinates` must be up to {most} of 0..{dim - 1}, got {shown(chosen)}")
     return tuple(int(k) for k in listed)
