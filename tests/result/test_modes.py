@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import steincheck as sc
-from steincheck.result import Modes, SignedPermutation
+from steincheck.result import Modes
 
 GOOD = {"locations": [[1.0, 2.0]], "covariances": [np.eye(2)], "log_density": [0.0]}
 
@@ -28,20 +28,6 @@ def test_the_table_and_the_dictionary():
     assert str(none).endswith("warning: mind")
 
 
-@pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-5, 15)), None])
-def test_modes_come_back_from_their_dictionary(search):
-    swap = SignedPermutation((1, 0), (1, 1))
-    modes = Modes(np.eye(2), np.array([np.eye(2)] * 2), np.zeros(2), symmetries=(swap,), names=("a", "b"))
-    if search is not None:
-        modes = search(sc.models.gaussian_mixture([[0.0, 1.0], [9.0, 2.0]]), rng=0)
-    again = Modes.from_dict(json.loads(json.dumps(modes.to_dict())))
-    for name in ("locations", "covariances", "log_density"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(modes, name))
-        assert getattr(again, name).dtype == getattr(modes, name).dtype
-    for name in ("warnings", "symmetries", "names"):
-        assert getattr(again, name) == getattr(modes, name)
-
-
 @pytest.mark.parametrize("search", [sc.find_modes, partial(sc.box_search, bounds=(-9, 9))])
 def test_the_recorded_seed_gives_the_modes_again(search):
     """A Generator is spawned from, and what is recorded is a number that a file can hold."""
@@ -59,23 +45,13 @@ def test_the_recorded_seed_gives_the_modes_again(search):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"locations": [1.0, 2.0]}, r"`locations` must be finite, shape \(M, d\).*got shape \(2,\)"),
-        ({"locations": [[np.nan, 0.0]]}, "`locations` must be finite"),
+        ({"locations": [1.0, 2.0]}, r"`locations` must have shape \(M, d\).*got shape \(2,\)"),
         ({"locations": "here"}, "`locations` must be an array of real numbers"),
         ({"covariances": None}, "`covariances` must be an array of real numbers, got None"),
         ({"covariances": np.eye(2)}, r"`covariances` must hold a matrix per mode, shape \(1, 2, 2\)"),
         ({"log_density": 0.0}, r"`log_density` must hold a number per mode, shape \(1,\)"),
-        ({"log_density": [np.inf]}, "`log_density` must be finite"),
-        ({"names": ("a",)}, "`names` must name all 2 coordinates, or be empty"),
-        ({"names": "ab"}, "`names` must be a list of strings, got 'ab'"),
-        ({"warnings": [3]}, "`warnings` must be a list of strings"),
-        (
-            {"symmetries": [{"order": [0, 0], "sign": [1, 1]}]},
-            "`symmetries` must be signed permutations of 2",
-        ),
     ],
 )
-def test_records_of_modes_made_by_hand_or_read_are_checked(change, message):
-    for make in (lambda record: Modes(**record), Modes.from_dict):
-        with pytest.raises((TypeError, ValueError), match=message):
-            make(GOOD | change)
+def test_records_of_modes_made_by_hand_are_checked(change, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        Modes(**(GOOD | change))

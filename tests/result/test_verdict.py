@@ -36,5 +36,5 @@ def test_errors_are_in_sds_of_the_density():
     ],
 )
 def test_an_answer_needs_intervals_within_or_outside_the_tolerance(records, answer):
-    found = AccuracyResult(tuple(records), 100, 10, 0.9, 1000, (), (np.zeros((1, 1)), np.ones((1, 1, 1))))
+    found = AccuracyResult(tuple(records), 10, 1000, (), (np.zeros((1, 1)), np.ones((1, 1, 1))))
     assert found.answer(0.1) is answer

@@ -116,7 +116,6 @@ def accuracy_core(
     density = CountedTarget(target, budget)
     made = density.budget.made
     ensembles, parameters, n_transitions, reasons, shares = _explore(sample, density, modes, mode_table, rng)
-    n_walkers = sum(len(one.walkers.x) for one in ensembles)
     acceptance = float(np.mean([one.acceptance for one in ensembles])) if ensembles else np.nan
     means = np.full(modes.locations.shape, np.nan)
     covariances = np.full(modes.covariances.shape, np.nan)
@@ -125,9 +124,7 @@ def accuracy_core(
         covariances[one.mode] = np.cov(one.states.x, rowvar=False)
     made = density.budget.made - made
     told = accuracy_warnings(reasons, n_transitions, acceptance)
-    return AccuracyResult(
-        parameters, n_walkers, n_transitions, acceptance, made, reasons, (means, covariances), told, shares
-    )
+    return AccuracyResult(parameters, n_transitions, made, reasons, (means, covariances), told, shares)
 
 
 def functionals_of(target: Target, x: np.ndarray, weight: np.ndarray | None = None) -> Functionals:

@@ -12,7 +12,6 @@ import numpy as np
 from .._files import check_output
 from .._validation import listed
 from ..draws import Draws, as_draws, read_draws, to_unconstrained
-from ..result import Modes
 from ..target import Target
 
 
@@ -29,8 +28,6 @@ def load_modes(path: Path, target: Target) -> Any:
     names = record.get("names")
     if names and target.names and list(names) != list(target.names):
         raise ValueError(f"the modes of {path} are those of {names}, the target has {list(target.names)}")
-    if "search" in record:
-        return Modes.from_dict(record)
     return (record["locations"], record["covariances"]) if "covariances" in record else record["locations"]
 
 

@@ -341,7 +341,6 @@ def _modes_record(state: Search, chosen: list[int]) -> Modes:
         n_starts=state.climbs,
         n_rounds=state.rounds,
         n_evaluations=state.density.budget.made,
-        n_non_finite=state.density.failures,
         reason=reason,
         message=message,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from .._validation import as_stored, as_texts, check_shape, require_kind, shown
+from .._validation import as_stored, check_shape
 from ..wording.numbers import mode_descriptions
 from ..wording.page import share_table
 from ..wording.results import search_sentence, symmetry_words
@@ -50,8 +49,8 @@ class ModeSearch(Record):
         Climbs.
     n_rounds : int
         Rounds of climbs; 1 in a box.
-    n_evaluations, n_non_finite : int
-        Points at which the density was evaluated, and those where it or its score was not finite.
+    n_evaluations : int
+        Points at which the density was evaluated.
     reason : str
         "complete" if nothing new was found at the end; the limit that ended the search, "max_modes",
         "max_evaluations" or "max_seconds"; "one round" in a box; "no mode", or "improper" where that is
@@ -65,7 +64,6 @@ class ModeSearch(Record):
     n_starts: int
     n_rounds: int
     n_evaluations: int
-    n_non_finite: int
     reason: SearchEnd
     message: str
     seed: int | None = None
@@ -100,22 +98,15 @@ class Modes(Record):
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Shapes and finite locations; covariances are checked where modes are given to a test."""
+        """Arrays of the right shapes; tests check the modes that they are given."""
         names = ("locations", "covariances", "log_density")
-        arrays = {name: as_stored(getattr(self, name), name) for name in names}
-        locations = arrays["locations"]
-        if locations.ndim != 2 or not np.isfinite(locations).all():
-            rule = "`locations` must be finite, shape (M, d), one mode per row"
-            raise ValueError(f"{rule}, got shape {locations.shape} with {shown(self.locations)}")
-        count, dim = locations.shape
-        check_shape(arrays["covariances"], (count, dim, dim), "covariances", "a matrix per mode")
-        check_shape(arrays["log_density"], (count,), "log_density", "a number per mode")
-        if not np.isfinite(arrays["log_density"]).all():
-            raise ValueError(f"`log_density` must be finite, got {shown(self.log_density)}")
-        texts = {name: as_texts(getattr(self, name), name) for name in ("warnings", "names")}
-        if len(self.names) not in (0, dim):
-            raise ValueError(f"`names` must name all {dim} coordinates, or be empty, got {shown(self.names)}")
-        self.__dict__.update(arrays, **texts, symmetries=tuple(_as_symmetry(g, dim) for g in self.symmetries))
+        self.__dict__.update({name: as_stored(getattr(self, name), name) for name in names})
+        if self.locations.ndim != 2:
+            rule = "`locations` must have shape (M, d), one mode per row"
+            raise ValueError(f"{rule}, got shape {self.locations.shape}")
+        count, dim = self.locations.shape
+        check_shape(self.covariances, (count, dim, dim), "covariances", "a matrix per mode")
+        check_shape(self.log_density, (count,), "log_density", "a number per mode")
 
     @property
     def laplace_weights(self) -> np.ndarray:
@@ -154,36 +145,6 @@ class Modes(Record):
         if self.search is not None:
             lines.append(f"search ended: {self.search.message}")
         return "\n".join(lines + [f"  warning: {text}" for text in self.warnings])
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Modes:
-        """The modes of a record that `to_dict` made, or of the JSON that ``steincheck modes`` writes.
-
-        They count as given ones: `search` is None.
-
-        Examples
-        --------
-        >>> import json
-        >>> import steincheck as sc
-        >>> modes = sc.find_modes(sc.models.gaussian_mixture([[0.0], [9.0]], weights=[0.3, 0.7]), rng=0)
-        >>> sc.Modes.from_dict(json.loads(json.dumps(modes.to_dict())))
-        <Modes: 2 in 1 dimension, the highest at x[0] = 9>
-        """
-        require_kind(record, Mapping, "record")
-        given: dict[str, Any] = {
-            name: record.get(name) for name in ("locations", "covariances", "log_density")
-        }
-        given |= {name: record.get(name, ()) for name in ("warnings", "symmetries", "names")}
-        return cls(**given)
-
-
-def _as_symmetry(g: Any, dim: int) -> SignedPermutation:
-    """A symmetry, or the record of one that `to_dict` made."""
-    if isinstance(g, Mapping) and set(g) == {"order", "sign"}:
-        g = SignedPermutation(tuple(g["order"]), tuple(g["sign"]))
-    if not isinstance(g, SignedPermutation) or sorted(g.order) != list(range(dim)) or len(g.sign) != dim:
-        raise TypeError(f"`symmetries` must be signed permutations of {dim} coordinates, got {shown(g)}")
-    return g
 
 
 @dataclass(frozen=True, eq=False, repr=False)

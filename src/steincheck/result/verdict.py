@@ -133,10 +133,8 @@ class AccuracyResult(Record):
     Attributes
     ----------
     parameters : tuple of ParameterAccuracy
-    n_walkers, n_transitions : int
-        Draws that were moved, and transitions of each.
-    acceptance : float
-        Share of the proposals that were accepted in the last window.
+    n_transitions : int
+        Transitions of each of the draws that were moved.
     evaluations : int
         Evaluations of the density; a score by finite differences counts 2 d.
     reasons : tuple of str
@@ -151,9 +149,7 @@ class AccuracyResult(Record):
     """
 
     parameters: tuple[ParameterAccuracy, ...]
-    n_walkers: int
     n_transitions: int
-    acceptance: float
     evaluations: int
     reasons: tuple[AccuracyReason, ...]
     mode_moments: tuple[np.ndarray, np.ndarray]
@@ -186,7 +182,7 @@ class AccuracyResult(Record):
         return "\n".join(error_table(self.parameters).lines)
 
     def __repr__(self) -> str:
-        return f"<AccuracyResult: {len(self.parameters)} parameters, {self.n_walkers} walkers>"
+        return f"<AccuracyResult: {len(self.parameters)} parameters>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,12 +435,9 @@ class CalibrationResult(Record):
         One p-value per sample, in order; NaN where the test cannot tell.
     n_inconclusive : int
         Samples of which a test says that it cannot tell at the largest level, `check` at its own level.
-    uniform_pvalue : float
-        Kolmogorov-Smirnov test of the hypothesis that the p-values are uniform, as those of an exact test
-        are when the draws come from the target.
     excess_pvalue : float
-        The one-sided test: small if the test is anti-conservative at some level a, P(p <= a) > a, as it must
-        not be for correct draws, and large for a conservative test, whose p-values are not uniform either.
+        One-sided Kolmogorov-Smirnov test against uniform p-values: small if the test is anti-conservative at
+        some level a, P(p <= a) > a, as it must not be for correct draws.
     seed : int or SeedSequence
         What gives the same samples and p-values again.
     """
@@ -458,7 +451,6 @@ class CalibrationResult(Record):
     intervals: np.ndarray
     pvalues: np.ndarray
     n_inconclusive: int
-    uniform_pvalue: float
     excess_pvalue: float
     seed: Any
 
@@ -466,8 +458,7 @@ class CalibrationResult(Record):
         lines = [f"{self.test}: {self.repetitions} samples, n = {self.n}, d = {self.dim}"]
         for level, rate, (low, high) in zip(self.alpha, self.rates, self.intervals, strict=True):
             lines.append(f"  at level {level:<5g} rejection rate {rate:.3f} ({low:.3f} to {high:.3f})")
-        uniform, excess = pvalue_text(self.uniform_pvalue), pvalue_text(self.excess_pvalue)
-        lines.append(f"  Kolmogorov-Smirnov tests of p-values: uniform, p {uniform}; too small, p {excess}")
+        lines.append(f"  p-values too small (Kolmogorov-Smirnov test): p {pvalue_text(self.excess_pvalue)}")
         if self.n_inconclusive:
             lines.append(f"  inconclusive: {self.n_inconclusive} samples")
         return "\n".join(lines)

@@ -273,7 +273,6 @@ class CountedTarget:
         both = in_chunks(partial(values_and_scores, target.jax_log_density), target.dim)
         self._together = _Counted(both, self.budget)  # log p and score as columns (n, 1 + d)
         self.score_cost = 1 if target.has_score else 2 * target.dim + 1
-        self.failures = 0  # points where log p or the score was not finite, or raised
         self.raised: Exception | None = None  # by the user's functions, the last one
         self.scored = False  # whether there was a finite score anywhere
         self._counting = counting_target(target, self.budget)
@@ -336,8 +335,6 @@ class CountedTarget:
             seconds = (time.perf_counter() - begin) / (budget.made - before)
             budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
-            bad = np.isnan(output[part]) | (output[part] == np.inf)
-            self.failures += int(bad.reshape(len(part), -1).any(axis=1).sum())
         return output.reshape(*x.shape[:-1], *shape)
 
 
