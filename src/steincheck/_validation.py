@@ -92,6 +92,12 @@ def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str
         raise ValueError(f"`{name}` must hold {words}, shape {shape}, got shape {array.shape}")
 
 
+def check_size(array: np.ndarray, size: int, name: str, words: str) -> None:
+    """Raise unless the array has this size, `words` being what it holds: one number per draw, say."""
+    if array.size != size:
+        raise ValueError(f"`{name}` must hold {words}, shape {(size,)}, got shape {array.shape}")
+
+
 def as_positive(values: Any, name: str) -> np.ndarray:
     """A number or a 1-d array of numbers as an array (K,), all positive and finite."""
     array = np.atleast_1d(as_numbers(values, name, "a number or a 1-d array of numbers"))

@@ -200,14 +200,16 @@ def _flip_signs(
     """
     tau = np.concatenate(list(_in_chunks(sample, placement)))
     n = len(tau)
-    blocks = None
-    if sample.chain is None:
+    blocks = share = None
+    if sample.threads is not None:
+        block, share = sample.threads
+    elif sample.chain is None:
         block = random_blocks(n, streams.blocks, sample.group)
     else:
         blocks = cut_blocks(autocorrelation_time(tau @ mean, sample.chain), sample.chain)
         block = blocks.label
-    sums = block_sums(tau, block)
-    sizes = np.bincount(block, sample.weight)
+    sums = block_sums(tau, block, share)
+    sizes = np.bincount(block, sample.weight) if share is None else share @ np.bincount(block, sample.weight)
     scale = n / (float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan)
     within = np.sum(sums**2, axis=0)
     contributions = scale * (sums.sum(axis=0) ** 2 - within)

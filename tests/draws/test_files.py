@@ -107,7 +107,7 @@ def test_frames_in_text_files_are_sorted_by_chain_and_draw_and_weighted(tmp_path
     assert draws.chain.tolist() == [0, 0, 1, 1]
     weight = np.exp([-2, -1, 0, 1])
     np.testing.assert_allclose(draws.weight, weight / weight.mean(), rtol=1e-14)
-    with pytest.raises(ValueError, match="`weights` must be finite and not negative, got nan"):
+    with pytest.raises(ValueError, match="`log_weights` must be below infinity, got inf at row 1"):
         read_draws(written(tmp_path, "a,log_weight\n1,0\n2,inf\n"))
 
 

@@ -265,6 +265,7 @@ class DynestyLike:
     samples = np.arange(8.0).reshape(4, 2)
     logwt = np.array([-800.0, -3.0, -2.0, -2.0])
     samples_id = np.array([5, 0, 5, 9])
+    logvol = np.arange(1.0, 5.0) * np.log(3 / 4)
 
 
 def test_results_of_nested_sampling_have_weights_and_threads():
@@ -273,6 +274,7 @@ def test_results_of_nested_sampling_have_weights_and_threads():
     np.testing.assert_array_equal(draws.values, DynestyLike.samples[1:])  # exp(-798) is 0
     np.testing.assert_allclose(draws.weight, 3 * np.exp([-1, 0, 0]) / (2 + np.exp(-1)))
     assert draws.group.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(draws.threads.share.sum(axis=0), 1.0)
     assert draws.kept.tolist() == [False, True, True, True]
     points = {"points": x, "weights": np.ones(5), "logl": np.zeros(5)}
     ultranest = as_draws({"weighted_samples": points, "paramnames": ["b", "a"]}, names=["a", "b"])

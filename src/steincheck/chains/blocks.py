@@ -114,12 +114,15 @@ class Blocks:
         How many times longer the chains must be for a test; 1 if they are long enough.
     stuck : bool
         Whether a chain is stuck, which longer chains do not cure.
+    share : array (q, blocks), optional
+        What of the sum over each of the blocks of `label` belongs to each of q independent parts.
     """
 
     label: np.ndarray
     record: ChainBlocks
     times_longer: float
     stuck: bool = False
+    share: np.ndarray | None = None
 
     @property
     def enough(self) -> bool:
@@ -235,8 +238,10 @@ def block_signs(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
     return (1 - 2 * np.concatenate([first, pattern], axis=1)).astype(np.int8)
 
 
-def block_sums(values: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Sums of ``values`` (n, ...) over the blocks of ``label`` (n,), 0, 1, ... in any order: (blocks, ...).
+def block_sums(values: np.ndarray, label: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
+    """Sums of ``values`` (n, k) over the blocks of ``label`` (n,), 0, 1, ... in any order: (blocks, k).
+
+    With ``share`` (q, blocks) they are divided among q parts: (q, k).
 
     Examples
     --------
@@ -245,7 +250,8 @@ def block_sums(values: np.ndarray, label: np.ndarray) -> np.ndarray:
     """
     order = np.argsort(label, kind="stable")
     starts = np.flatnonzero(np.diff(label[order], prepend=-1))
-    return np.add.reduceat(values[order], starts, axis=0)
+    sums = np.add.reduceat(values[order], starts, axis=0)
+    return sums if share is None else share @ sums
 
 
 def block_standard_error(sums: np.ndarray) -> np.ndarray:

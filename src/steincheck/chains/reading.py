@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import as_numbers, check_switch, shown
+from .._validation import as_numbers, check_switch
 from .._whitening import normal_scores
 from ..draws import Draws, to_unconstrained
+from ..draws.nested import Threads
 from ..draws.record import chain_of_rows
 from ..target import Target, log_density_at
 from ..wording import draws as wording
@@ -69,6 +70,7 @@ class Sample(NamedTuple):
     scores: np.ndarray = np.empty((0, 0))  #: (n, d) scores at the draws; empty until they are asked for
     weight: np.ndarray | None = None  #: (n,) importance weights, of mean 1 over all draws; None if equal
     group: np.ndarray | None = None  #: (n,) of int; groups are independent, draws of one may be copies
+    threads: Threads | None = None  #: independent parts of a run of nested sampling
     order: OrderFacts = OrderFacts()  #: what the order of all draws shows
     warnings: tuple[str, ...] = ()  #: what the user should know
 
@@ -82,13 +84,15 @@ class Sample(NamedTuple):
             scores=scores,
             weight=None if self.weight is None else self.weight[index],
             group=chain_of_rows(self.group, index),
+            threads=None if self.threads is None else self.threads.rows(index),
         )
 
     @property
     def effective_size(self) -> float:
-        """(sum W)^2 / sum W^2 with the total weights W of the groups: Kish's effective sample size."""
-        weight = np.ones(len(self.x)) if self.weight is None else self.weight
-        total = weight if self.group is None else np.bincount(self.group, weight)
+        """(sum W)^2 / sum W^2 with the total weights W of groups of copies: Kish's effective sample size."""
+        total = np.ones(len(self.x)) if self.weight is None else self.weight
+        if self.group is not None and self.threads is None:
+            total = np.bincount(self.group, total)
         return float(total.sum() ** 2 / np.sum(total**2))
 
 
@@ -132,7 +136,17 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool, known: An
         count = np.bincount(group)
         most = int(np.argmax(count))
         warnings.append(wording.copies(len(x) - len(count), len(x), x[group == most][0], int(count[most])))
-    return Sample(x, log_p, chain, weight=read.weight, group=group, order=order, warnings=tuple(warnings))
+    threads = read.threads if chain is None else None
+    return Sample(
+        x,
+        log_p,
+        chain,
+        weight=read.weight,
+        group=group,
+        threads=threads,
+        order=order,
+        warnings=tuple(warnings),
+    )
 
 
 def groups_of_copies(x: np.ndarray) -> np.ndarray | None:
@@ -154,8 +168,10 @@ def values_per_draw(values: Any, draws: Draws, name: str) -> np.ndarray:
     numbers = as_numbers(values, name).ravel()
     if draws.kept is not None and numbers.shape == draws.kept.shape:
         numbers = numbers[draws.kept]
-    if numbers.shape != (len(draws),) or not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be a finite number per draw, {len(draws)}, got {shown(values)}")
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(numbers) != len(draws) or len(bad):
+        found = f"{numbers[bad[0]]:g} at row {bad[0]}" if len(bad) else f"shape {np.shape(values)}"
+        raise ValueError(f"`{name}` must be a finite number per draw, {len(draws)}, got {found}")
     return numbers
 
 

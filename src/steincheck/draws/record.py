@@ -21,6 +21,7 @@ from .._validation import (
     as_whole,
     check_names,
     check_shape,
+    check_size,
     listed,
     listed_rows,
     shown,
@@ -28,6 +29,7 @@ from .._validation import (
 from .._whitening import normal_scores
 from ..wording.draws import doubtful_axes
 from .names import canonical_name, element_names, variable_of
+from .nested import Threads, nested_threads
 
 # columns of tables that are no coordinates; points before and underscores around the word do not matter
 ROLES = ("chain", "iteration", "iter", "draw", "log_weight", "divergent")
@@ -61,6 +63,8 @@ class Draws:
         a run of nested sampling. None if no groups are known.
     kept : array (N,) of bool or None
         Which draws of the source have a positive weight; None if all have.
+    threads : Threads or None
+        Independent parts of a run of nested sampling.
 
     Examples
     --------
@@ -80,6 +84,7 @@ class Draws:
     weight: np.ndarray | None = None  #: (n,) importance weights, of mean 1; None if all are equal
     group: np.ndarray | None = None  #: (n,) of int; draws of different groups are independent
     kept: np.ndarray | None = None  #: (N,) of bool, draws of the source with a positive weight
+    threads: Threads | None = None  #: independent parts of a run of nested sampling
 
     def __post_init__(self) -> None:
         """Shapes and order; that all are finite is checked where draws are read for a test."""
@@ -145,8 +150,9 @@ class Draws:
 
 def _normalised_weights(weight: Any, n: int) -> np.ndarray:
     """Weights (n,) divided by their mean; an error if they are no weights."""
-    numbers = as_numbers(getattr(weight, "weights", weight), "weights").ravel()
-    check_shape(numbers, (n,), "weights", "the weight of each draw")
+    given = as_numbers(getattr(weight, "weights", weight), "weights")
+    check_size(given, n, "weights", "the weight of each draw")
+    numbers = given.ravel()
     bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
         found = f"{numbers[bad[0]]:g} at row {bad[0]}"
@@ -210,11 +216,12 @@ def read_container(draws: Any, dim: int | None, names: Sequence[str] | None) -> 
 def _from_nested_sampling(draws: Any) -> Draws | None:
     """Results of dynesty and UltraNest, or a Sampler of nautilus, with their weights; None otherwise.
 
-    The threads of dynesty, one per live point, are groups: they are independent runs (Higson et al. 2018,
-    "Sampling errors in nested sampling parameter estimation").
+    Bundles of the threads of dynesty, one per live point, are groups.
     """
     if hasattr(draws, "logwt") and hasattr(draws, "samples_id"):
-        return Draws(draws.samples, weight=weights_of(draws.logwt), group=draws.samples_id)
+        weight = weights_of(draws.logwt)
+        bundle, threads = nested_threads(draws.samples_id, draws.logvol, weight)
+        return Draws(draws.samples, weight=weight, group=bundle, threads=threads)
     if isinstance(draws, Mapping) and "weighted_samples" in draws:
         points = draws["weighted_samples"]
         return Draws(points["points"], names=draws.get("paramnames"), weight=points["weights"])
@@ -277,10 +284,14 @@ def _row_order(roles: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 
 def weights_of(logarithms: Any) -> np.ndarray:
-    """Weights of which the largest is 1; NaN where the logarithms are no numbers below infinity."""
+    """Weights of which the largest is 1; an error if a logarithm is NaN or infinity, or none is finite."""
     numbers = np.asarray(logarithms, dtype=np.float64).ravel()
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.exp(numbers - numbers.max()))
+    bad = np.flatnonzero(~(numbers < np.inf))
+    if len(bad):
+        raise ValueError(f"`log_weights` must be below infinity, got {numbers[bad[0]]:g} at row {bad[0]}")
+    if np.all(numbers == -np.inf):
+        raise ValueError(f"`log_weights` must not be -inf for all draws, got {len(numbers)} times -inf")
+    return np.asarray(np.exp(numbers - numbers.max()))
 
 
 def _from_mapping(draws: Mapping[Any, Any], dim: int | None, names: Sequence[str] | None) -> Draws:

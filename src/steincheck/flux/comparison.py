@@ -252,7 +252,7 @@ def compare_in_blocks(
         return result._replace(reason="few groups" if summary is None else _rare_changes(summary))
     net[compared] = flow.sum(axis=0) / found.weight.sum()
     centred = flow - flow.mean(axis=0)
-    error = block_standard_error(block_sums(centred, blocks.label)) / found.weight.sum()
+    error = block_standard_error(block_sums(centred, blocks.label, blocks.share)) / found.weight.sum()
     single = 2 * special.stdtr(blocks.record.n_blocks - 1, -np.abs(net[compared]) / error.clip(1e-300))
     pvalues[compared] = adjusted_for_number(single)
     if summary is not None:
@@ -350,6 +350,9 @@ def cut_sample(sample: Sample, *parts: np.ndarray, rarer: float = 1.0) -> Blocks
     if sample.chain is not None:
         tau = max(autocorrelation_time(part @ part.sum(axis=0), sample.chain) for part in parts)
         return cut_blocks(rarer * tau, sample.chain)
+    if sample.threads is not None:
+        cell, share = sample.threads
+        return replace(cut_blocks(np.inf, np.arange(len(share))), label=cell, share=share)
     group = np.arange(len(sample.x)) if sample.group is None else sample.group
     order = np.argsort(group, kind="stable")
     blocks = cut_blocks(np.inf, group[order])
@@ -360,7 +363,7 @@ def sign_flips(
     features: np.ndarray, blocks: Blocks, found: Directions, n_resamples: int, rng: np.random.Generator
 ) -> FlowComparison:
     """|sum f|^2 ranked among its values with a random sign per block."""
-    sums = block_sums(features, blocks.label)
+    sums = block_sums(features, blocks.label, blocks.share)
     signs = block_signs(blocks.record.n_blocks, n_resamples, rng)
     return rank_forms(np.vstack([sums.sum(axis=0), signs @ sums]), found)
 
@@ -392,7 +395,7 @@ def compare_steps(
     if k and blocks.enough:
         whole = Directions(np.empty((0, k)), np.empty(0), k, 0)
         comparison = sign_flips(features, blocks, whole, n_resamples, rng)
-    error = block_standard_error(block_sums(net - mean, blocks.label)) / n
+    error = block_standard_error(block_sums(net - mean, blocks.label, blocks.share)) / n
     return comparison, DisplacementTable(flows.steps, mean, error)
 
 

@@ -391,12 +391,12 @@ def influence_covariance(influence: np.ndarray, sample: Sample) -> Uncertainty:
     nothing.
     """
     n, n_modes = influence.shape
-    label = sample.group
+    label, share = (sample.group, None) if sample.threads is None else sample.threads
     if sample.chain is not None:
         label = cut_blocks(float(np.max(autocorrelation_time(influence, sample.chain))), sample.chain).label
     if label is None:
         return Uncertainty(influence.T @ influence / n**2, float(special.ndtri(0.975)))
-    sums = block_sums(influence, label)
+    sums = block_sums(influence, label, share)
     q = len(sums)
     if q < 2:
         return Uncertainty(np.full((n_modes, n_modes), np.inf), 1.0)

@@ -184,10 +184,10 @@ def moment_core(
     )
     if blocks is not None and not blocks.enough:
         return replace(result, warnings=(cannot_tell(blocks.remedy),))
-    label, halves = resampled_blocks(sample, blocks, rng)
-    if label.max() + 1 < MIN_RESAMPLED_BLOCKS:
-        return replace(result, warnings=(cannot_tell(few_groups(label.max() + 1, MIN_RESAMPLED_BLOCKS)),))
-    coordinates, columns = _columns(sample, modes, label, log_density)
+    cut = resampled_blocks(sample, blocks, rng)
+    if cut.n_sums < MIN_RESAMPLED_BLOCKS:
+        return replace(result, warnings=(cannot_tell(few_groups(cut.n_sums, MIN_RESAMPLED_BLOCKS)),))
+    coordinates, columns = _columns(sample, modes, cut, log_density)
     kept, warnings = _usable(columns, len(sample.x))
     about = [column for column, good in zip(columns.about, kept, strict=True) if good]
     if not any(column.is_stein for column in about):
@@ -196,7 +196,7 @@ def moment_core(
     kinds = np.array([column.kind for column in about])
     plain = np.isin(kinds, ("location", "scale", "overall scale"))
     number = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns.sums[:, kept], number, plain, n_resamples, rng, halves=halves)
+    found = max_t(columns.sums[:, kept], number, plain, n_resamples, rng, halves=cut.halves)
     rows = zip(about, found.t.tolist(), found.adjusted.tolist(), strict=True)
     features = [feature_record(column, t, p, coordinates, parameters) for column, t, p in rows]
     return replace(
@@ -227,9 +227,9 @@ def _usable(columns: Columns, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _columns(
-    sample: Sample, modes: Modes, label: np.ndarray, log_density: Batch | None
+    sample: Sample, modes: Modes, cut: ResampledBlocks, log_density: Batch | None
 ) -> tuple[Coordinates, Columns]:
-    """All features and their weighted sums over the blocks `label`."""
+    """All features and their weighted sums over the blocks."""
     x, n = sample.x, len(sample.x)
     weight = np.ones(n) if sample.weight is None else sample.weight * (n / sample.weight.sum())
     # every 1st, 2nd, ... draw, or those at which the cumulative weight passes 1/2, 3/2, ...
@@ -237,11 +237,12 @@ def _columns(
     typical = np.searchsorted(np.cumsum(weight), spaced).clip(max=n - 1)
     coordinates = mode_coordinates(modes, x[typical])
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = feature_sums(x, sample.scores, weight, coordinates, label)
+        sums = feature_sums(x, sample.scores, weight, coordinates, cut.label)
     ranks = np.empty((len(sums.count), 0))
     if log_density is not None and len(modes) == 1:  # rays would pass by other modes
-        ranks = rank_sums(log_density, x, weight, modes.locations[0], coordinates.precision[0], label)
-    return coordinates, feature_columns(coordinates, sums, ranks)
+        ranks = rank_sums(log_density, x, weight, modes.locations[0], coordinates.precision[0], cut.label)
+    columns = feature_columns(coordinates, sums, ranks)
+    return coordinates, columns if cut.share is None else columns._replace(sums=cut.share @ columns.sums)
 
 
 class ResampledBlocks(NamedTuple):
@@ -249,6 +250,12 @@ class ResampledBlocks(NamedTuple):
 
     label: np.ndarray  # (n,) 0, 1, ...
     halves: bool  # of blocks of dependent draws: 2 b and 2 b + 1 are neighbours
+    share: np.ndarray | None = None  # (q, blocks) of the blocks in q independent parts
+
+    @property
+    def n_sums(self) -> int:
+        """Number of independent sums."""
+        return int(self.label.max()) + 1 if self.share is None else len(self.share)
 
 
 def resampled_blocks(sample: Sample, blocks: Blocks | None, rng: np.random.Generator) -> ResampledBlocks:
@@ -259,6 +266,8 @@ def resampled_blocks(sample: Sample, blocks: Blocks | None, rng: np.random.Gener
             return ResampledBlocks(blocks.label, halves=False)
         second = 2 * index_in_chain(blocks.label) >= lengths[blocks.label]
         return ResampledBlocks(2 * blocks.label + second, halves=True)
+    if sample.threads is not None:
+        return ResampledBlocks(sample.threads.cell, False, sample.threads.share)
     group = np.arange(len(sample.x)) if sample.group is None else sample.group
     count = int(group.max()) + 1
     size = 1 << max(0, int(np.ceil(np.log2(count / MAX_RESAMPLED_BLOCKS))))

@@ -148,6 +148,7 @@ class Resampling(NamedTuple):
     bootstrap: Bootstrap | Literal["blocks"]
     multipliers: np.ndarray  # (B, n) of the draws, or (B, q) signs of the blocks; B = 0 if there are too few
     block: np.ndarray | None = None  # (n,) block of each draw
+    share: np.ndarray | None = None  # (q, blocks) of the blocks in q independent parts, which have the signs
     centred: bool = False  # whether the multipliers of every replicate sum to 0
     chains: ChainBlocks | None = None
     warnings: tuple[str, ...] = ()
@@ -171,6 +172,9 @@ def resampling(
     if bootstrap is None:
         plain = sample.weight is None and group is None and MIN_DRAWS_WITHOUT_BLOCKS <= n <= 10_000
         bootstrap = default if plain else "blocks"
+    if bootstrap == "blocks" and sample.threads is not None:
+        cell, share = sample.threads
+        return Resampling("blocks", block_signs(len(share), n_resamples, rng), cell, share)
     if bootstrap == "blocks":
         block = random_blocks(n, blocks_rng, group)
         return Resampling("blocks", block_signs(int(block.max()) + 1, n_resamples, rng), block)

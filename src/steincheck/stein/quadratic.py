@@ -315,6 +315,8 @@ def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = N
     """
     assert how.block is not None
     sizes = np.bincount(how.block, weight)
+    if how.share is not None:
+        sizes, table = how.share @ sizes, how.share @ table @ how.share.T
     pairs = float(sizes.sum() ** 2 - np.sum(sizes**2)) or np.nan  # a single block has none
     between = table * (1 - np.eye(len(sizes))) / pairs
     signs = how.multipliers.astype(float)
