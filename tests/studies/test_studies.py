@@ -48,6 +48,7 @@ CHEAPEST = {  # a case and a size of each study that counts events
     "flux_study": ("bimodal 6 apart, level", 1000),
     "fssd_study": ("variance 1.69", 1000),
     "moment_study": ("level, Gaussian d=1", 200),
+    "weights_study": ("level, 2 modes, t5, d = 1", 300),
 }
 SMALL = {  # what the other studies compute for one of their rows, or for a few samples of one
     "accuracy_study": lambda module: module.one_run("logistic_line", "chain_5", 0),
