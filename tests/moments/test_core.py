@@ -121,7 +121,7 @@ def test_moments_along_a_direction_with_skew_scores_are_left_out():
         result = sc.moment_test(x, target, modes=modes, rng=0)
     about = {name for f in result.features if not f.kind.startswith("radius") for name in f.parameters}
     assert about == {"x[1]"}
-    with pytest.warns(UserWarning, match="cannot tell: .* moments were left out"):
+    with pytest.warns(UserWarning, match="moments were left out"):
         alone = sc.moment_test(
             x[:, :1],
             sc.Target(lambda x: np.sum(0.05 * x - np.exp(x), axis=1), lambda x: 0.05 - np.exp(x), dim=1),

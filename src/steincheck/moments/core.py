@@ -191,7 +191,7 @@ def moment_core(
     kept, warnings = _usable(columns, len(sample.x))
     about = [column for column, good in zip(columns.about, kept, strict=True) if good]
     if not any(column.is_stein for column in about):
-        return replace(result, warnings=tuple(map(cannot_tell, warnings)))
+        return replace(result, warnings=warnings)
     # there are d^2 / 2 correlations, but 2 d plain locations and scales
     kinds = np.array([column.kind for column in about])
     plain = np.isin(kinds, ("location", "scale", "overall scale"))

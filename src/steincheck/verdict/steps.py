@@ -306,15 +306,14 @@ def run_tests(case: Case, known: CaseModes, rng: np.random.Generator) -> Tested:
     if "chains" in tests and np.isnan(tests["chains"].pvalue):
         del tests["chains"]
         remarks += (not_examined("agreement"),)
+    if "moments" in tests and np.isnan(tests["moments"].pvalue):
+        remarks += remarks_of("not examined", *tests.pop("moments").warnings)
+        remarks += () if "kernel" in tests else (reason("skew"),)
     for one in tests.values():
         remarks += remarks_of("warning", *one.warnings)
         floor = len(tests) * one.pvalue_floor
         if floor > alpha:
             remarks += (reason("level", test=one.test, alpha=alpha, floor=floor),)
-    if "moments" in tests and np.isnan(tests["moments"].pvalue):
-        del tests["moments"]
-        if "kernel" not in tests:
-            remarks += (reason("skew"),)
     found = combine(tests, alpha)
     return found._replace(improbable_rows=improbable, remarks=remarks + unknown, made=case.end("tests"))
 
