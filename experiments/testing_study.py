@@ -31,7 +31,7 @@ from .summary import markdown
 
 FALSE_ALARM = 1e-3
 BATCHES = 20
-SEEDS = 12  # of every error and of exact draws
+SEEDS = 10  # of every error and of exact draws
 RUNS_OF_BATCHES = 25
 Accept = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 

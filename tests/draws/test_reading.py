@@ -134,12 +134,11 @@ def inference_data(arrays):
 
     diverging = np.zeros((4, 50), dtype=bool)
     diverging[1, :3] = True
-    return arviz.from_dict(
-        arrays,
-        sample_stats={"diverging": diverging},
-        coords={"school": ["a", "b", "c"]},
-        dims={"theta": ["school"]},
-    )
+    groups = {"posterior": arrays, "sample_stats": {"diverging": diverging}}
+    labels = {"coords": {"school": ["a", "b", "c"]}, "dims": {"theta": ["school"]}}
+    if arviz.__version__ < "1":
+        return arviz.from_dict(**groups, **labels)
+    return arviz.from_dict(groups, **labels)
 
 
 @pytest.mark.adapters
@@ -149,7 +148,7 @@ def test_arviz(arrays, tmp_path):
     idata.to_netcdf(tmp_path / "x.nc")
     for draws in (
         as_draws(idata, 4, names=NAMES),
-        as_draws(idata.to_datatree(), 4, names=NAMES),
+        as_draws(getattr(idata, "to_datatree", lambda: idata)(), 4, names=NAMES),
         as_draws(read_draws(tmp_path / "x.nc"), names=NAMES),
     ):
         check_same(draws, arrays)
@@ -250,7 +249,7 @@ def test_an_array_of_parameters_is_suspected():
     target = on_the_log_scale()
     (warning,) = to_unconstrained(draws, target).warnings
     assert "but if it holds tau itself" in warning
-    with pytest.warns(UserWarning, match="tau itself|negligible probability") as caught:
+    with pytest.warns(UserWarning, match="tau itself|negligible probability|too skew") as caught:
         sc.moment_test(draws, target, modes=[[np.log(3), 0.0]], rng=0)
     assert str(caught[0].message) == warning
     unclear = replace(target, names=("tau", "mu"))  # names that say nothing

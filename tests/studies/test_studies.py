@@ -100,7 +100,7 @@ def test_the_tables_of_the_readme_are_those_of_the_rows():
     assert summary.filled(text) == text
 
 
-@pytest.mark.parametrize("name", ["block_study", "posteriordb", "sbi"])
+@pytest.mark.parametrize("name", ["block_study", "posteriordb", "sbi", "testing_study"])
 def test_the_tables_of_the_pages_are_those_of_the_rows(name):
     (study,) = importlib.import_module(f"experiments.{name}").STUDIES
     assert study.table().path.with_suffix(".md").read_text() == study.summary(study.table().read()) + "\n"
