@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ._validation import RandomSource, as_count, as_generator, as_numbers, shown
 from .draws import as_matrix
+from .target import from_jax, log_density_at
 
 __all__ = ["Chains", "gibbs_rbm", "repelling_attracting_metropolis"]
 
@@ -35,13 +35,10 @@ class Chains(NamedTuple):
     draws : array (chains, kept, d)
     acceptance : array (chains, blocks)
         Share of updates accepted, burn-in included.
-    given_up : array (chains,)
-        Number of updates given up because a forced move took too many tries.
     """
 
     draws: np.ndarray
     acceptance: np.ndarray
-    given_up: np.ndarray
 
 
 def repelling_attracting_metropolis(
@@ -91,8 +88,8 @@ def repelling_attracting_metropolis(
     Returns
     -------
     Chains
-        ``draws`` of shape (chains, (n_iterations - burn_in) // thin, d), ``acceptance`` (chains, blocks) and
-        ``given_up`` (chains,).
+        ``draws`` of shape (chains, (n_iterations - burn_in) // thin, d) and ``acceptance`` (chains, blocks).
+        An update is rejected if one of its forced moves takes 100,000 tries.
 
     References
     ----------
@@ -108,30 +105,18 @@ def repelling_attracting_metropolis(
     >>> chains.draws.shape
     (2, 200, 1)
     """
-    if not callable(log_density):
-        raise TypeError(
-            f"`log_density` must be a JAX function of one point, got {type(log_density).__name__}"
-        )
     start = np.atleast_2d(as_numbers(x0, "x0"))
     start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
+    log_density_at(from_jax(log_density, start.shape[1]), start)  # an error unless it is finite there
     steps = _as_steps(scale, blocks, start.shape[1])
     _check_counts(n_iterations, burn_in, thin)
     kept = (n_iterations - burn_in) // thin
     # a chain does not depend on how many others there are
     seeds = [stream.integers(2**63) for stream in as_generator(rng).spawn(len(start))]
     with jax.enable_x64(True):
-        _check_start(log_density, start)
         chains = jax.vmap(partial(_chain, log_density, steps, burn_in, thin), in_axes=(0, 0, None))
         end, draws = jax.jit(chains, static_argnums=2)(jnp.asarray(seeds), jnp.asarray(start), kept)
-    iterations = burn_in + kept * thin
-    given_up = np.asarray(end.given_up)
-    if given_up.sum() > 1e-5 * iterations * len(start) * len(steps):
-        warnings.warn(
-            f"{given_up.sum()} updates were given up: a forced move found no step it could accept in "
-            f"{MAX_TRIES} tries; `scale` is far from the width of the modes, got {scale!r}",
-            stacklevel=2,
-        )
-    return Chains(np.asarray(draws), np.asarray(end.accepted) / iterations, given_up)
+    return Chains(np.asarray(draws), np.asarray(end.accepted) / (burn_in + kept * thin))
 
 
 class _State(NamedTuple):
@@ -141,7 +126,6 @@ class _State(NamedTuple):
     log_p: Any
     iteration: Any
     accepted: Any  # (blocks,) number of accepted updates
-    given_up: Any
 
 
 def _chain(
@@ -157,21 +141,21 @@ def _chain(
         state = advance(state, thin)
         return state, state.x
 
-    start = _State(x, log_density(x), 0, jnp.zeros(len(steps), int), 0)
+    start = _State(x, log_density(x), 0, jnp.zeros(len(steps), int))
     return lax.scan(next_kept, advance(start, burn_in), length=kept)
 
 
 def _iterate(log_density: Any, steps: Any, key: Any, state: _State) -> _State:
     """Update every block once."""
-    x, log_p, iteration, accepted, given_up = state
+    x, log_p, iteration, accepted = state
     keys = jax.random.split(jax.random.fold_in(key, iteration), len(steps))
     update = partial(_update, log_density)
-    (x, log_p), (accepts, ended) = lax.scan(update, (x, log_p), (steps, keys))
-    return _State(x, log_p, iteration + 1, accepted + accepts, given_up + jnp.sum(~ended))
+    (x, log_p), accepts = lax.scan(update, (x, log_p), (steps, keys))
+    return _State(x, log_p, iteration + 1, accepted + accepts)
 
 
 def _update(log_density: Any, place: tuple[Any, Any], block: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-    """Update one block: the place after it, whether it was accepted, and whether all moves ended."""
+    """Update one block: the place after it, and whether it was accepted."""
     (x, log_x), (step, key) = place, block
     keys = jax.random.split(key, 5)
     log_z = log_density(x + jax.random.normal(keys[0], step.shape[:1]) @ step)
@@ -180,10 +164,9 @@ def _update(log_density: Any, place: tuple[Any, Any], block: tuple[Any, Any]) ->
     end = _forced_move(log_density, step, keys[3], top.x, top.log_p, -1)
     log_ratio = top.log_p - log_x + jnp.minimum(0.0, _log_ratio(log_x, log_z))
     log_ratio -= jnp.minimum(0.0, _log_ratio(top.log_p, end.log_p))
-    ended = low.made & top.made & end.made
-    accepted = ended & (-jax.random.exponential(keys[4]) < log_ratio)
+    accepted = low.made & top.made & end.made & (-jax.random.exponential(keys[4]) < log_ratio)
     after = (jnp.where(accepted, top.x, x), jnp.where(accepted, top.log_p, log_x))
-    return after, (accepted, ended)
+    return after, accepted
 
 
 class _Move(NamedTuple):
@@ -212,21 +195,6 @@ def _forced_move(log_density: Any, step: Any, key: Any, x: Any, log_x: Any, sign
 def _log_ratio(a: Any, b: Any) -> Any:
     """log of the ratio of two densities given by their logs; two zero densities are equal."""
     return jnp.where(a == b, 0.0, a - b)
-
-
-def _check_start(log_density: Any, x: np.ndarray) -> None:
-    """Raise unless the log density is a finite scalar at every row of x."""
-    try:
-        log_x = jax.vmap(log_density)(jnp.asarray(x))
-    except (TypeError, ValueError, IndexError) as error:
-        reason = str(error).partition("\n")[0]
-        raise TypeError(f"`log_density` must be a JAX function of one point: {reason}") from error
-    scalar = getattr(log_x, "shape", None) == (len(x),) and jnp.issubdtype(log_x.dtype, jnp.floating)
-    if not scalar or not np.isfinite(log_x).all():
-        raise ValueError(
-            "`log_density` must map one point of shape (d,) to a scalar that is finite at every row of `x0`, "
-            f"it returns {shown(log_x)}"
-        )
 
 
 def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
@@ -330,10 +298,7 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     h has weights exp(|Bh/2 + b|^2/2 + c'h). Where the columns of B are orthogonal, |Bh| is the same for all h
     and the signs are independent, for any d_h; otherwise the 2^d_h weights are enumerated, for d_h <= 16.
     """
-    B, b, c = as_rbm(B, b, c)
     as_count(n, "n", maximum=MAX_INTEGER)
-    if not has_exact_draws(B):
-        raise ValueError(f"`B` must have orthogonal columns, or at most 16, for exact draws, got {len(c)}")
     rng = as_generator(rng)
     gram = B.T @ B
     field = c + 0.5 * (b @ B)

@@ -72,9 +72,7 @@ def test_rounded_simplices_are_understood_and_others_refused(points):
     rounded = values.astype(np.float32)
     np.testing.assert_allclose(made().unconstrain(rounded), points, atol=1e-5)
     values[[2, 8], 3] = 0.9
-    with pytest.raises(
-        ValueError, match=r"2 of 20 rows do not, rows \[2, 8\] \(counted from 0\); at row 2, w = \["
-    ):
+    with pytest.raises(ValueError, match=r"2 of 20 rows do not, rows \[2, 8\] .*; at row 2"):
         made().unconstrain(values)
 
 

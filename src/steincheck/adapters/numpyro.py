@@ -129,11 +129,6 @@ def _check_sites(sites: Mapping[str, Any]) -> None:
                 "(numpyro.distributions.MixtureSameFamily, or a sum over its values in numpyro.factor)"
             )
     for name, site in sites.items():
-        if site["type"] in ("param", "mutable"):
-            raise ValueError(
-                f"site {name!r} of `model` is a {site['type']}, not a latent variable: substitute its value "
-                "first (numpyro.handlers.substitute)"
-            )
         if site["type"] == "plate" and site["args"][1] is not None and site["args"][1] < site["args"][0]:
             raise ValueError(
                 f"plate {name!r} of `model` subsamples the data: the density must use all of them"

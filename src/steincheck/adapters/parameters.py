@@ -171,14 +171,6 @@ def _same_column(images: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(same, column, -1)
 
 
-class Block(NamedTuple):
-    """A variable, its coordinates and the columns of its elements."""
-
-    variable: str
-    coordinates: list[int]
-    columns: list[int]
-
-
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """The parameters of a model and how they are transformed to unconstrained space."""
@@ -187,16 +179,6 @@ class Parameters:
     owners: tuple[str, ...]  #: (d,) the variable that each coordinate belongs to
     constrain: Batch  #: (n, d) -> (n, k)
     unconstrain: Batch  #: (n, k) -> (n, d); NaN or infinite outside the support
-
-    @cached_property
-    def blocks(self) -> list[Block]:
-        """The variables."""
-        owners = np.array(self.owners)
-        variables = np.array([variable_of(name) for name in self.names])
-        return [
-            Block(name, np.flatnonzero(owners == name).tolist(), np.flatnonzero(variables == name).tolist())
-            for name in dict.fromkeys(variables.tolist())
-        ]
 
     @cached_property
     def example(self) -> tuple[np.ndarray, np.ndarray]:
@@ -210,10 +192,8 @@ class Parameters:
         These are simplices (1), unit vectors and Cholesky factors of correlation matrices (2).
         """
         groups: dict[str, list[int]] = {}
-        for _, coordinates, columns in self.blocks:
-            for k in columns if len(coordinates) < len(columns) else ():
-                row = self.names[k].rpartition(",")[0] or variable_of(self.names[k])
-                groups.setdefault(row, []).append(k)
+        for k, name in enumerate(self.names):
+            groups.setdefault(name.rpartition(",")[0] or variable_of(name), []).append(k)
         values = self.example[1] ** power
         return [group for group in groups.values() if np.allclose(values[:, group].sum(axis=1), 1, rtol=1e-9)]
 
@@ -240,22 +220,18 @@ class Parameters:
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:
         """Coordinates (n, d) of draws (n, k) of the parameters; an error names rows outside the support."""
         values = self._without_rounding(values)
-        points, wrong = self._attempt(values)
-        bad = np.flatnonzero(wrong.any(axis=1))
-        if len(bad):
-            raise ValueError(
-                f"`draws` must lie inside the support of the model: {len(bad)} of {len(values)} rows do not, "
-                f"{listed_rows(bad)}; at row {bad[0]}, {self._culprit(values[bad[0]])}"
-            )
-        return points
-
-    def _attempt(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates (n, d) of values (n, k), and where (n, k) they do not lead back to the values."""
         with np.errstate(all="ignore"):
             points = np.asarray(self.unconstrain(values), dtype=np.float64)
             gap = np.abs(np.asarray(self.constrain(points)) - values)
         close = gap <= STORAGE_ROUNDING * np.maximum(1, np.abs(values))
-        return points, ~(close & np.isfinite(points).all(axis=1, keepdims=True))
+        bad = np.flatnonzero(~(close.all(axis=1) & np.isfinite(points).all(axis=1)))
+        if len(bad):
+            shown = np.array2string(values[bad[0]], precision=6, threshold=8)
+            raise ValueError(
+                f"`draws` must lie inside the support of the model: {len(bad)} of {len(values)} rows do not, "
+                f"{listed_rows(bad)}; at row {bad[0]} the parameters are {shown}"
+            )
+        return points
 
     def _without_rounding(self, values: np.ndarray) -> np.ndarray:
         """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for."""
@@ -265,15 +241,6 @@ class Parameters:
                 norm = np.sum(values[:, row] ** power, axis=1) ** (1 / power)
                 values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
         return values
-
-    def _culprit(self, values: np.ndarray) -> str:
-        """Which variable of a row is outside: the one that, put alone into a valid row, makes it invalid."""
-        for variable, _, columns in self.blocks:
-            row = self.example[1][0].copy()
-            row[columns] = values[columns]
-            if self._attempt(row[None])[1].any():
-                return f"{variable} = {_shown(values[columns])}"
-        return f"the values are {_shown(values)}"
 
 
 def with_parameters(target: Target, parameters: Parameters) -> Target:
@@ -319,7 +286,3 @@ def split(row: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes.values()])
     parts = zip(shapes.items(), np.concatenate([[0], ends]), ends, strict=False)
     return {name: row[start:end].reshape(shape) for (name, shape), start, end in parts}
-
-
-def _shown(values: np.ndarray) -> str:
-    return f"{values[0]:.6g}" if values.size == 1 else np.array2string(values, precision=6, threshold=8)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -128,8 +127,13 @@ def _density(model: Any, shapes: ShapeByName) -> Target:
     """The log density by JAX, or by PyMC's own compiled function where an operation has no JAX version."""
     dim = sum(int(np.prod(shape)) for shape in shapes.values())
     try:
-        with _settings_kept():
-            from pymc.sampling.jax import get_jaxified_graph
+        # the import switches JAX to float64 for good, and asks it for 100 devices
+        precise, environment = jax.config.read("jax_enable_x64"), dict(os.environ)
+        from pymc.sampling.jax import get_jaxified_graph
+
+        jax.config.update("jax_enable_x64", precise)
+        os.environ.pop("XLA_FLAGS", None)
+        os.environ.update(environment)
         with jax.enable_x64(True):
             log_density = get_jaxified_graph(inputs=model.value_vars, outputs=[model.logp()])
         return from_jax(lambda row: log_density(*split(row, shapes).values())[0], dim)
@@ -141,18 +145,3 @@ def _density(model: Any, shapes: ShapeByName) -> Target:
         lambda x: np.array([function(point)[1] for point in np.array(x)]).reshape(-1, dim),
         dim=dim,
     )
-
-
-@contextmanager
-def _settings_kept() -> Any:
-    """Importing PyTensor's JAX backend switches JAX to float64 for good, and PyMC's asks for 100 devices."""
-    precise = jax.config.read("jax_enable_x64")
-    flags = os.environ.get("XLA_FLAGS")
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_x64", precise)
-        if flags is None:
-            os.environ.pop("XLA_FLAGS", None)
-        else:
-            os.environ["XLA_FLAGS"] = flags

@@ -53,10 +53,12 @@ def from_torch(
         raise ImportError("from_torch needs PyTorch: pip install 'steincheck[torch]'") from None
     form = _tensor_form(torch, log_density)
     points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
-    if _takes_batches(torch, log_density, points):
-        value, score = log_density, _score_of_batches(torch, log_density)
-    else:
-        value, score = _pointwise(torch, log_density, points)
+    value = _of_batches(torch, log_density, points)
+
+    def score(points: Any) -> Any:
+        points = points.detach().requires_grad_(True)
+        return torch.autograd.grad(value(points).sum(), points)[0]
+
     try:
         score(points)
     except RuntimeError as error:  # no gradient, or a complex value
@@ -84,59 +86,34 @@ def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any
     return {"dtype": first.dtype, "device": first.device}
 
 
-def _takes_batches(torch: Any, log_density: Callable[[Any], Any], points: Any) -> bool:
-    """Whether the function is one of batches; an error if it is none of one point either."""
+def _of_batches(torch: Any, log_density: Callable[[Any], Any], points: Any) -> Callable[[Any], Any]:
+    """The function of batches that a function of one point or of batches is; an error if it is neither."""
     try:
-        with torch.no_grad():
-            together = log_density(points)
+        if log_density(points).shape == points.shape[:1]:
+            return log_density
     except Exception:  # of any kind: the function is not one of batches, and is tried with one point
-        together = None
-    if getattr(together, "shape", None) == points.shape[:1]:
-        return True
-    _check_scalar(torch, log_density, points[0])
-    return False
-
-
-def _check_scalar(torch: Any, log_density: Callable[[Any], Any], point: Any) -> None:
-    """Raise unless the function maps a point to a number."""
+        pass
     try:
-        value = log_density(point)
+        value = log_density(points[0])
     except (TypeError, ValueError, LookupError, RuntimeError) as error:
         raise ValueError(
-            f"`log_density` fails for a point of shape {tuple(point.shape)}: {type(error).__name__}: {error}"
+            f"`log_density` fails for a point of shape {(points.shape[1],)}: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise ValueError(
-            "`log_density` must map one point (d,) to a scalar tensor or a batch (n, d) to (n,), "
-            f"but for d = {len(point)} one point gives {getattr(value, 'shape', type(value).__name__)}"
+            "`log_density` must map one point (d,) to a scalar tensor or a batch (n, d) to (n,), but for "
+            f"d = {points.shape[1]} one point gives {getattr(value, 'shape', type(value).__name__)}"
         )
-
-
-def _score_of_batches(torch: Any, log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def score(points: Any) -> Any:
-        points = points.detach().requires_grad_(True)
-        return torch.autograd.grad(log_density(points).sum(), points)[0]
-
-    return score
-
-
-def _pointwise(torch: Any, log_density: Callable[[Any], Any], points: Any) -> tuple[Any, Any]:
-    """Value and score of batches by torch.func, or in turn where it cannot: branches on values."""
 
     def scalar(point: Any) -> Any:
         return log_density(point).reshape(())
 
-    def in_turn(points: Any) -> Any:
-        return torch.stack([scalar(point) for point in points])
-
-    value = torch.func.vmap(scalar, chunk_size=256)
-    score = torch.func.vmap(torch.func.grad(scalar), chunk_size=256)
+    together = torch.func.vmap(scalar, chunk_size=256)
     try:
-        value(points)
-        score(points)
-    except RuntimeError:
-        return in_turn, _score_of_batches(torch, in_turn)
-    return value, score
+        together(points)
+    except RuntimeError:  # branches on values
+        return lambda points: torch.stack([scalar(point) for point in points])
+    return together
 
 
 def _batch_function(

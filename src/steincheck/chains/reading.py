@@ -8,7 +8,6 @@ Bulk and tail effective sample size and split R-hat, as ArviZ defines them, are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -305,27 +304,8 @@ def stuck_chains(x: np.ndarray, chain: np.ndarray) -> tuple[StuckChain, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class Convergence:
-    """What is commonly reported about chains, one number per coordinate.
-
-    Attributes
-    ----------
-    ess_bulk : array (d,)
-        Effective sample size for the centre of the distribution.
-    ess_tail : array (d,)
-        Effective sample size for the 5 % and 95 % quantiles, the smaller one.
-    rhat : array (d,)
-        Rank-normalised split R-hat: the larger one for location and spread.
-    """
-
-    ess_bulk: np.ndarray
-    ess_tail: np.ndarray
-    rhat: np.ndarray
-
-
-def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
-    """Bulk and tail ESS and rank-normalised split R-hat of every coordinate of `values` (n, d).
+def convergence(values: np.ndarray, chain: np.ndarray) -> np.ndarray:
+    """Bulk and tail ESS and rank-normalised split R-hat (3, d) of every coordinate of `values` (n, d).
 
     The definitions are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021),
     "Rank-normalization, folding, and localization", and the numbers those of ArviZ; for a single chain, where
@@ -335,23 +315,21 @@ def convergence(values: np.ndarray, chain: np.ndarray) -> Convergence:
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(400, 1))
-    >>> found = convergence(x, np.repeat([0, 1], 200))
-    >>> [round(float(part[0]), 3) for part in (found.ess_bulk, found.ess_tail, found.rhat)]
-    [412.675, 407.213, 1.0]
+    >>> convergence(x, np.repeat([0, 1], 200))[:, 0].round(3)
+    array([412.675, 407.213,   1.   ])
     """
     lengths = np.bincount(chain)
     shortest = int(lengths.min())
     if shortest < 4:  # halves of two draws are the least that have a variance
-        missing = np.full(values.shape[1], np.nan)
-        return Convergence(missing, missing, missing)
+        return np.full((3, values.shape[1]), np.nan)
     starts = np.cumsum(lengths) - lengths
     rows = starts[:, None] + np.arange(shortest)
-    columns = [values[rows, k] for k in range(values.shape[1])]
-    return Convergence(
-        np.array([_ess(normal_scores(_halves(column), offset=3 / 8)) for column in columns]),
-        np.array([_ess_tail(column) for column in columns]),
-        np.array([_rhat_rank(_halves(column)) for column in columns]),
-    )
+    found = np.empty((3, values.shape[1]))
+    for k in range(values.shape[1]):
+        column = values[rows, k]
+        halves = _halves(column)
+        found[:, k] = _ess(normal_scores(halves, offset=3 / 8)), _ess_tail(column), _rhat_rank(halves)
+    return found
 
 
 def _halves(x: np.ndarray) -> np.ndarray:

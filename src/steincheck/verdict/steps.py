@@ -137,8 +137,7 @@ def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     values, names = to_constrained(sample.x, target)
     mixing = np.full((3, len(names)), np.nan)
     if sample.chain is not None:
-        found = convergence(values, sample.chain)
-        mixing = np.stack([found.ess_bulk, found.ess_tail, found.rhat])
+        mixing = convergence(values, sample.chain)
     given = (settings, arguments["progress"], target, counted, budget, read)
     return Case(*given, sample, log_q, values, names, mixing)
 
