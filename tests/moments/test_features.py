@@ -201,13 +201,13 @@ def test_columns_and_sums_have_one_order():
     x = target.sample(500, 2)
     coordinates = mode_coordinates(as_modes(places, target), x)
     sums = sums_at(x, target, coordinates)
-    ranks = np.arange(1000.0).reshape(500, 2)
+    ranks = np.arange(500.0)[:, None]
     found = feature_columns(coordinates, sums, ranks)
     assert len(found.about) == len(set(found.about)) == found.sums.shape[1]
     place = {(c.kind, c.basis, c.mode, c.directions): found.sums[:, i] for i, c in enumerate(found.about)}
     np.testing.assert_array_equal(place["scale", "parameter", 1, (2,)], sums.scale[:, 1, 2])
     np.testing.assert_array_equal(place["correlation", "parameter", None, (0, 2)], sums.correlation[:, 1])
-    np.testing.assert_array_equal(place["radius spread", "all", None, ()], ranks[:, 1])
+    np.testing.assert_array_equal(place["radius", "all", None, ()], ranks[:, 0])
 
 
 def test_an_axis_is_named_by_its_main_parameters():

@@ -311,7 +311,7 @@ class Column(NamedTuple):
     @property
     def is_stein(self) -> bool:
         """Whether it is made of scores: ranks on rays are not."""
-        return self.kind not in ("radius", "radius spread")
+        return self.kind != "radius"
 
 
 class Columns(NamedTuple):
@@ -322,7 +322,7 @@ class Columns(NamedTuple):
 
 
 def feature_columns(coordinates: Coordinates, sums: Sums, rank_sums: np.ndarray) -> Columns:
-    """All features; `rank_sums` (q, 2), or (q, 0) without ranks, are those of the radius and its spread.
+    """All features; `rank_sums` (q, 1), or (q, 0) without ranks, are those of the radius.
 
     Where there are several modes, those with a responsibility for 40 draws have features of their own.
     """
@@ -354,7 +354,7 @@ def feature_columns(coordinates: Coordinates, sums: Sums, rank_sums: np.ndarray)
             ("overall scale", k, every, sums.overall_scale[:, k]),
         ]
     if rank_sums.shape[1]:
-        parts += [("radius", None, every, rank_sums[:, :1]), ("radius spread", None, every, rank_sums[:, 1:])]
+        parts.append(("radius", None, every, rank_sums))
     about = [Column(kind, basis, mode, where) for kind, mode, places, _ in parts for basis, where in places]
     return Columns(about, np.concatenate([part[3] for part in parts], axis=1))
 

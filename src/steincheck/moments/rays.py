@@ -22,7 +22,7 @@ def rank_sums(
     precision: np.ndarray,
     label: np.ndarray,
 ) -> np.ndarray:
-    """Ranks less 1/2 and their squares less 1/12, summed over the blocks `label` (n,); (q, 0) without any.
+    """Ranks less 1/2, summed over the blocks `label` (n,): (q, 1), or (q, 0) without any.
 
     25 draws, evenly spaced in the sum of their weights, get a rank, uniform on (0, 1) under H0. The others
     count as average ones, and deviations from the average as n / 25 of them: mean and standard error are
@@ -32,13 +32,11 @@ def rank_sums(
     places = np.linspace(0, before[-1], min(25, len(x)))
     rows = np.unique(np.searchsorted(before, places, side="right") - 1)
     middle = ray_ranks(log_density, x[rows], centre, precision) - 0.5
-    lengths = np.bincount(label)
+    sums = np.bincount(label) * middle.mean()
     if np.isnan(middle).any():
-        return np.empty((len(lengths), 0))
-    values = np.column_stack([middle, middle**2 - 1 / 12])
-    sums = np.outer(lengths, values.mean(axis=0))
-    np.add.at(sums, label[rows], (values - values.mean(axis=0)) * len(label) / len(rows))
-    return sums
+        return np.empty((len(sums), 0))
+    np.add.at(sums, label[rows], (middle - middle.mean()) * len(label) / len(rows))
+    return sums[:, None]
 
 
 def ray_ranks(log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: np.ndarray) -> np.ndarray:

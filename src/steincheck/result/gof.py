@@ -14,7 +14,7 @@ from .modes import DisplacementTable, Modes, ModeTable
 from .record import Record
 
 MomentKind = Literal["location", "scale", "correlation", "overall scale"]
-ShapeKind = Literal["skewness", "tails", "extremes", "curvature", "radius", "radius spread"]
+ShapeKind = Literal["skewness", "tails", "extremes", "curvature", "radius"]
 FeatureKind = Literal[MomentKind, ShapeKind]
 FluxVariant = Literal["asymptotic", "exact", "block signs"]
 FluxReason = Literal[
@@ -402,7 +402,7 @@ class MomentFeature(Record):
     kind : str
         "location", "scale", "correlation", "overall scale", "skewness", "tails" (given the scale), "extremes"
         (scale without the far tails), "curvature" (of the regression of the second parameter on the first),
-        "radius" or "radius spread" (mean and spread of the rank of a draw on the ray from the mode).
+        "radius" (mean rank of a draw on the ray from the mode).
     basis : str
         "parameter": the parameters as named. "given the others": one parameter with all others held fixed.
         "axis 1", "axis 2", ...: along a principal axis of the mode's covariance, widest first. "all": all

@@ -181,7 +181,6 @@ SENTENCES = {  # with the word for positive t, and for negative
     "extremes": ("the extremes of {0} lie too far {word}", "out", "in"),
     "curvature": ("{1} is too {word} where {0} is far from its middle", "high", "low"),
     "radius": ("the draws lie too {word} the mode", "far from", "close to"),
-    "radius spread": ("too {word} draws lie very close to the mode or very far from it", "many", "few"),
 }
 
 
