@@ -114,7 +114,7 @@ class TestHostileTargets:
     @pytest.mark.parametrize(
         ("log_density", "words"),
         [
-            (lambda x: x[0] - x[1] ** 2, r"does not fall off on a line through x\[0\] = .* improper"),
+            (lambda x: x[0] - x[1] ** 2, r"does not fall off near x\[0\] = inf: it is improper"),
             (lambda x: -(x[0] ** 2), "improper"),
             (lambda x: -((x[0] - x[1]) ** 2), "improper"),
             (lambda x: 0.0 * x[0], "improper"),

@@ -74,9 +74,9 @@ def test_the_report_opens_alone_and_shows_its_texts(report, browser, name, schem
     assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]
     for text in ("share of the density", "Not examined", "How to reproduce"):
         assert page.get_by_text(text).first.is_visible(), text
-    assert not page.get_by_text("SHA-256").first.is_visible()  # settings are folded away
+    assert not page.get_by_text("seed 0, steincheck").first.is_visible()  # settings are folded away
     page.locator("summary").click()
-    assert page.get_by_text("SHA-256").first.is_visible()
+    assert page.get_by_text("seed 0, steincheck").first.is_visible()
     page.locator("summary").click()
     assert page.locator("figure svg").count() >= 2  # shares, draws, and errors where they are known
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

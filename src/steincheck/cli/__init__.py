@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from inspect import signature
 from io import StringIO, TextIOWrapper
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +107,7 @@ def _modes(options: Namespace) -> int:
     given = _given(options, "max_evaluations") | _known(options, density)
     with _working(options):
         found = modes.find_modes(density, draws=sample, rng=options.seed, **given)
-    record = dumps(found.to_dict(), indent=2, allow_nan=False)
-    _print_and_write(f"{found}\nsteincheck {__version__}", record, options)
+    _print_and_write(f"{found}\nsteincheck {__version__}", found.to_json(), options)
     return 0
 
 
@@ -203,7 +201,5 @@ def _say(text: str, options: Namespace) -> None:
         return
     try:
         print(text, flush=True)
-    except OSError as error:
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it fails again at the end
-        if not isinstance(error, BrokenPipeError):
-            raise OSError(f"cannot write to the standard output: {error.strerror or error}") from error

@@ -400,7 +400,8 @@ def with_examined_axes(draws: Draws) -> Draws:
     array = draws.values.reshape(n_chains, length, -1)
     along_draws, along_chains = _lag_1_strengths(array[:, : max(2, 10**5 // n_chains)])  # for speed
     # slow chains resemble each other by chance too, but far less than their own draws do
-    swapped = along_chains > max(5, 2 * along_draws)
+    twins = np.any(np.all(array[1:] == array[:-1], axis=(1, 2)))
+    swapped = along_chains > max(5, 2 * along_draws) and not twins
     if not swapped and (n_chains <= length or along_draws >= 4):  # chains are autocorrelated as a rule
         return draws
     warning = doubtful_axes(n_chains, length, swapped=swapped)

@@ -427,6 +427,7 @@ def _place(state: Search) -> str:
     x = state.highest[1]
     names = state.density.target.coordinate_names
     gone = np.abs(x - state.centre) / state.scale
+    x = np.where(gone > 1e9, np.copysign(np.inf, x), x)
     far = np.argsort(-gone, kind="stable")[:3]
     return ", ".join(f"{names[i]} = {x[i]:.4g}" for i in far[gone[far] >= 0.1 * gone.max()])
 

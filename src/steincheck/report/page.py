@@ -5,7 +5,6 @@ Pictures are SVG elements that take their colours and their font from the page.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import platform
 import re
@@ -23,11 +22,11 @@ import numpy as np
 from .. import plot
 from .._files import write_text
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR, PAPER_COLOUR
-from .._validation import require_kind, shown, without_user_warnings
+from .._validation import require_kind, without_user_warnings
 from ..draws import as_draws, to_unconstrained
 from ..plot.axes import pyplot
 from ..plot.samples import coordinates_that_matter, scene_of
-from ..result import Verdict, as_plain
+from ..result import Verdict
 from ..target import Target, require_target
 from ..typing import DrawsLike
 from ..wording import page as wording
@@ -106,7 +105,6 @@ def page_html(
         "Errors": _errors(verdict),
         "Modes": _modes(verdict),
         "Pictures": f'<div class="plots">{"".join(_pictures(verdict, x, target))}</div>',
-        "Parameters": _parameters(verdict),
         "Tests": _tests(verdict),
         "How it was examined": _list(verdict.context),
         "Not examined": _list(verdict.not_examined),
@@ -115,7 +113,7 @@ def page_html(
     links = " · ".join(f'<a href="#{_anchor(name)}">{name}</a>' for name in [*filled, "How to reproduce"])
     parts = [_answer(verdict, title), f'<nav aria-label="Contents">{links}</nav>']
     parts += [f'<h2 id="{_anchor(name)}">{name}</h2>{text}' for name, text in filled.items()]
-    parts.append(_reproduce(verdict, x, command))
+    parts.append(_reproduce(verdict, command))
     here = Path(__file__).parent
     page = Template((here / "page.html").read_text(encoding="utf-8"))
     style = (here / "style.css").read_text(encoding="utf-8")
@@ -171,8 +169,13 @@ def _errors(verdict: Verdict) -> str:
     table = error_table(verdict.accuracy, MAX_ROWS)
     if not table.rows:
         return ""
+    mixing = {item.parameter: (item.ess_bulk, item.ess_tail, item.r_hat) for item in verdict.accuracy}
+    if np.isfinite(list(mixing.values())).any():  # of chains
+        rows = [(*row, *map("{:.4g}".format, mixing[row[0]])) for row in table.rows]
+        head = (*table.head, "bulk ESS", "tail ESS", "R-hat")
+        table = table._replace(head=head, sides=f"{table.sides}rrr", rows=rows)
     named = {name for finding in verdict.findings for name in finding.parameters}
-    return _table(table, [row[0] in named for row in table.rows]) + _note(wording.PageNotes.errors)
+    return _table(table, [row[0] in named for row in table.rows]) + _note(wording.Captions.error_table)
 
 
 def _modes(verdict: Verdict) -> str:
@@ -181,42 +184,27 @@ def _modes(verdict: Verdict) -> str:
         return ""
     table = share_table(verdict.mode_table, verdict.mode_descriptions, MAX_ROWS)
     found = {finding.mode for finding in verdict.findings}
-    return _table(table, [k in found for k in range(len(table.rows))]) + _note(wording.PageNotes.shares)
-
-
-def _parameters(verdict: Verdict) -> str:
-    """The summary, one row per parameter."""
-    table = verdict.summary()
-    head = tuple(name.replace("_", " ") for name in table.columns)
-    rows = [tuple(row) for row in table.cells()[:MAX_ROWS]]
-    more = wording.first_of(MAX_ROWS, len(table), "parameters")
-    return _table(TextTable(head, "l" + "r" * (len(head) - 1), rows, more))
+    return _table(table, [k in found for k in range(len(table.rows))])
 
 
 def _tests(verdict: Verdict) -> str:
     if not verdict.tests:
-        return _note(wording.PageNotes.no_test)
+        return ""
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
     return _table(test_table(verdict), wrong) + _note(wording.tests_note(verdict.alpha))
 
 
-def _reproduce(verdict: Verdict, x: np.ndarray, command: Sequence[str] | None) -> str:
-    """The command or the call, versions, a checksum of the draws, and the settings."""
+def _reproduce(verdict: Verdict, command: Sequence[str] | None) -> str:
+    """The command or the call, the seed and versions."""
     packages = [f"{name} {version(name)}" for name in ("numpy", "scipy", "jax")]
-    digest = hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()[:16]
     given = {name: value for name, value in verdict.settings.items() if value is not None}
     versions = [f"steincheck {verdict.version}", f"Python {platform.python_version()}", *packages]
-    rows = [
-        ("versions", ", ".join(versions)),
-        ("draws", f"{verdict.n} x {verdict.dim}, SHA-256 of the float64 values {digest}..."),
-        *((name, shown(as_plain(value))) for name, value in given.items()),
-    ]
+    origin = _note(", ".join([f"seed {verdict.seed}", *versions]))
     words = [f"{name}={value if isinstance(value, (int, float)) else name}" for name, value in given.items()]
     call = f"verdict = steincheck.check(draws, target, {', '.join(words)})"
     text = escape(shlex.join(command) if command else call)
-    table = _table(TextTable(("setting", "value"), "ll", rows))
     summary = "<summary>How to reproduce</summary>"
-    return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{table}</details>'
+    return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{origin}</details>'
 
 
 class _Picture(NamedTuple):

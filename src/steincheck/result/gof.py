@@ -357,10 +357,6 @@ class FluxResult(GofResult):
         unexamined = self.inconclusive_reason is not None and not self.reject(alpha)
         return unexamined or super().inconclusive(alpha)
 
-    def _remarks(self, alpha: float) -> list[str]:
-        reasons = [] if self.reject(alpha) else [words.weight_reason(self)]
-        return super()._remarks(alpha) + [text for text in reasons if text]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AgreementResult(GofResult):

@@ -367,16 +367,7 @@ class Verdict(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON; described by docs/verdict.schema.json."""
         of_test = ("test", "statistic", "pvalue", "n", "n_tested", "settings")
-        derived = (
-            "sentence",
-            "pvalue",
-            "alpha",
-            "tolerance",
-            "seed",
-            "dim",
-            "mode_table",
-            "mode_descriptions",
-        )
+        derived = ("sentence", "pvalue", "alpha", "tolerance", "seed", "dim", "mode_descriptions")
         record = {"schema": 8} | self.__dict__ | {name: getattr(self, name) for name in derived}
         for name in ("adjusted_pvalues", "modes", "mode_moments", "importance_weights", "mode_of_draw"):
             del record[name]
@@ -397,21 +388,15 @@ def _by_parameter(names: Sequence[str], values: np.ndarray) -> dict[str, Any]:
     >>> _by_parameter(["mu", "theta[a]", "theta[b]"], np.array([1.0, 2.0, 3.0]))
     {'mu': 1.0, 'theta': array([2., 3.])}
     """
-    entries: dict[str, dict[tuple[str, ...], float]] = {}
+    entries: dict[str, dict[str, float]] = {}
     for name, value in zip(names, values.tolist(), strict=True):
         base, _, index = name.partition("[")
-        key = tuple(index.removesuffix("]").split(",")) if index else ()
-        entries.setdefault(base, {})[key] = value
+        entries.setdefault(base, {})[index.removesuffix("]")] = value
     found: dict[str, Any] = {}
-    for base, values_at in entries.items():
-        axes = [sorted(set(labels), key=labels.index) for labels in zip(*values_at, strict=True)]
-        if not axes:
-            found[base] = values_at[()]
-            continue
-        array = np.full([len(labels) for labels in axes], np.nan)
-        for key, value in values_at.items():
-            array[tuple(labels.index(label) for labels, label in zip(axes, key, strict=True))] = value
-        found[base] = array
+    for base, at in entries.items():
+        shape = [len(set(labels)) for labels in zip(*(index.split(",") for index in at), strict=True)]
+        whole = np.prod(shape) == len(at)  # else the entries in a row
+        found[base] = at[""] if "" in at else np.reshape(list(at.values()), shape if whole else -1)
     return found
 
 

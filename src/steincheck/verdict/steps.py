@@ -428,7 +428,13 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
     found = _measured(case, known, tested, rng)
     right = True if len(known.modes) == 1 else None
     if found.mode_table is not None:
-        right, wrong = _compare_shares(found.mode_table, case.tolerance)
+        table = found.mode_table
+        wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)  # to hold jointly
+        error = table.error[:, None]
+        low, high = (error + wider * (table.error_interval - error)).T
+        wrong = (low > case.tolerance) | (high < -case.tolerance)
+        within = np.all(np.abs(table.error_interval) <= case.tolerance)
+        right = False if wrong.any() else True if within else None
         found = found._replace(wrong_shares=wrong)
     answers = (found.answer, right)
     answer = False if False in answers else True if all(answers) else None
@@ -443,16 +449,6 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         remarks += (reason("tolerance", tolerance=case.tolerance),)
     made = case.end("accuracy")
     return found._replace(answer=answer, right_shares=right, remarks=remarks, made=made)
-
-
-def _compare_shares(table: ModeTable, tolerance: float) -> tuple[bool | None, np.ndarray]:
-    """Whether all errors of shares are within the tolerance, and (M,) which are outside it, jointly."""
-    wider = stats.norm.ppf(0.025 / len(table)) / stats.norm.ppf(0.025)
-    error = table.error[:, None]
-    low, high = (error + wider * (table.error_interval - error)).T
-    wrong = (low > tolerance) | (high < -tolerance)
-    within = np.all(np.abs(table.error_interval) <= tolerance)
-    return False if wrong.any() else True if within else None, wrong
 
 
 def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:

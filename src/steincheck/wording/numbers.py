@@ -47,13 +47,6 @@ def estimate_text(value: float, interval: Sequence[float], number: str = "{:.3g}
     return text if text == ends else f"{text} ({ends})"
 
 
-def list_text(words: Sequence[str], most: int = 10) -> str:
-    """The words with commas and "and"; beyond `most` of them only their number."""
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
-
-
 def count_text(count: int, noun: str) -> str:
     """A number with its noun: "1 chain", "4 chains"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

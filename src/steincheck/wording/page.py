@@ -109,24 +109,14 @@ def test_table(verdict: Verdict) -> TextTable:
 
 
 class Captions:
-    """Below the pictures."""
+    """Below pictures and tables."""
 
-    errors = (
-        "Errors of the draws, with 95 % intervals: of means in standard deviations of the density, of "
-        "standard deviations as the log of the ratio (0.1 is about 10 % too wide); rough ones are hollow."
-    )
+    errors = "Errors of the draws, with 95 % intervals; of standard deviations log ratios; rough ones hollow."
     shares = "Share of the draws at each mode, and the share the density gives it, with 95 % intervals."
-
-
-class PageNotes:
-    """Below the tables."""
-
-    errors = (
+    error_table = (
         "Errors of means are in standard deviations of the density, sds of the draws are divided by those of "
         "the density. In brackets: 95 % intervals. Rough: more than 0.05 sd or 5 % to either side."
     )
-    shares = "In brackets: 95 % intervals, each for one mode alone."
-    no_test = "No test was run."
 
 
 def tests_note(alpha: float) -> str:
@@ -140,11 +130,6 @@ def meaning(fits: bool | None, n: int, dim: int) -> str:
     if fits:
         worth = "No misfit found does not prove a fit; what was not examined is listed below."
     return f"{n} draws of dimension {dim}. {worth}"
-
-
-def first_of(shown: int, total: int, what: str) -> str:
-    """That a table shows only some of its rows; nothing if it shows all."""
-    return "" if total <= shown else f"The first {shown} of {total} {what}; the JSON has all."
 
 
 def draws_caption(dim: int, drawn: int, n_modes: int) -> str:

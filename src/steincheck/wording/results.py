@@ -30,7 +30,7 @@ WHY_NO_MODE = {
     "not finite": "the density or its score is 0 or not finite at all starts; begin inside its support",
     "limit": "`{}` was reached before a local optimisation converged",
     "not converged": "no local optimisation converged",
-    "improper": "the density does not fall off on a line through {}: it is improper, or its sign is reversed",
+    "improper": "the density does not fall off near {}: it is improper, or its sign is reversed",
     "grows": "the density grows towards {}",
 }
 

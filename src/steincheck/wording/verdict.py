@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .numbers import count_text, estimate_text, interval_text, list_text, pvalue_text, share_of_density
+from .._validation import listed
+from .numbers import count_text, estimate_text, interval_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
     from ..result import ModeTable, ParameterAccuracy, Verdict
@@ -175,7 +176,7 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
         share = f"{max(spreads):.0%}" if max(spreads) >= 0.01 else f"{100 * max(spreads):.1g}%"
         text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {share}"
     rough = [item.parameter for item in accuracy if item.rough]
-    return text + (f"; the intervals of {list_text(rough, 3)} are rough." if rough else ".")
+    return text + (f"; the intervals of {listed(rough, 3)} are rough." if rough else ".")
 
 
 def _all_of(count: int, total: int, noun: str) -> str:
@@ -222,10 +223,9 @@ def share_text(table: ModeTable, k: int, where: str) -> str:
 def impossible_text(rows: Sequence[int], n: int) -> str:
     """Draws to which the density assigns negligible probability."""
     verb, noun = ("is", "row") if len(rows) == 1 else ("are", "rows")
-    which = list_text([str(row) for row in rows], 5)
     return (
-        f"{len(rows)} of {n} draws {verb} of negligible probability under the density: {noun} {which}, "
-        "counted from 0"
+        f"{len(rows)} of {n} draws {verb} of negligible probability under the density: {noun} "
+        f"{listed(rows, 5)} (counted from 0)"
     )
 
 
