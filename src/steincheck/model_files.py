@@ -28,11 +28,6 @@ class Source(NamedTuple):
     numpyro: str | None
     data: Path | None
 
-    @property
-    def name(self) -> str:
-        """What the user calls the density."""
-        return str(self.target or self.stan or self.pymc or self.numpyro)
-
     def load(self) -> Target:
         """The target, from exactly one of the options."""
         given = [name for name in ("target", "stan", "pymc", "numpyro") if getattr(self, name) is not None]

@@ -140,7 +140,7 @@ def test_one_mode_and_one_dimension():
     text = page_html(replace(verdict, **without_shares), target.sample(60, 0), target)
     assert text.count("<svg") == 2  # errors and draws
     assert ">Modes</h2>" not in text
-    assert "The draws, the density and the mode." in text
+    assert "The draws and the density; " in text
 
 
 def test_links_are_followed_and_modes_kept(tmp_path):

@@ -80,7 +80,7 @@ def _check(options: Namespace) -> int:
     with _working(options):
         answer = verdict.check(sample, density, rng=options.seed, **given, **known, **columns)
     _print_and_write(str(answer), answer.to_json(), options)
-    title = f"{', '.join(path.name for path in options.draws)} and {options.source.name}"
+    title = f"{', '.join(path.name for path in options.draws)} and {next(filter(None, options.source))}"
     _write_report(answer, sample, density, title, options)
     return {True: 0, False: 1, None: 3}[answer.fits]
 

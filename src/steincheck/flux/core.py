@@ -15,7 +15,7 @@ from ..result import FluxReason, FluxResult, FluxVariant, Modes, among_all, cann
 from ..target import Target, log_density_at, require_target
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason
+from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason_and_remedy
 from .comparison import (
     WEIGHTY_SHARE,
     FlowComparison,
@@ -170,7 +170,7 @@ def flux_test(
     result = flux_core(read.rows(known.rows), counted, known.modes, budget=budget, rng=generator, **options)
     warnings = [*read.warnings, *known.warnings, *result.warnings]
     if result.inconclusive_reason is not None:
-        warnings.append(cannot_tell(weight_reason(result)))
+        warnings.append(cannot_tell("; ".join(filter(None, weight_reason_and_remedy(result)))))
     if result.null_distribution is not None:
         warnings.extend(resample_warnings(n_resamples, "n_resamples"))
     announce(warnings)

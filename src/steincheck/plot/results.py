@@ -184,12 +184,11 @@ def theta_profile(result: SpksdResult | OspksdResult, *, ax: Axes | None = None)
         ax.plot(result.theta, result.power_criterion, ".-", color=MAIN_COLOUR, label="training draws")
         chosen = result.chosen_theta
         ax.axvline(chosen, color=CONTRAST_COLOUR, lw=1.5, label=f"chosen, {chosen:.3g}")
-        ax.set_ylabel("criterion")
     else:
         ax.plot(result.theta, result.theta_statistics, ".-", color=MAIN_COLOUR, label="after perturbation")
         ax.axhline(result.identity_statistic, color=CONTRAST_COLOUR, ls="--", label="unperturbed draws")
-        ax.set_ylabel("statistic")
-    ax.set_xlabel("jump scale theta")
+    ylabel = "criterion" if isinstance(result, OspksdResult) else "statistic"
+    ax.set(xlabel="jump scale theta", ylabel=ylabel)
     return with_legend(ax)
 
 

@@ -15,7 +15,7 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -136,7 +136,7 @@ def _answer(verdict: Verdict, title: str) -> str:
     parts.append(_list(wording.shown_findings(verdict.findings), "findings"))
     if verdict.advice:
         parts.append(f'<div class="advice"><strong>What to do</strong>{_list(verdict.advice)}</div>')
-    parts.append(_note(wording.meaning(verdict.fits, verdict.n, verdict.dim)))
+    parts.append(_note(wording.meaning(verdict)))
     return "\n".join(part for part in parts if part)
 
 
@@ -149,7 +149,7 @@ def _list(texts: Sequence[str], kind: str = "") -> str:
     return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
-def _table(table: TextTable, wrong: Sequence[bool] = ()) -> str:
+def _table(table: TextTable, wrong: Sequence[bool]) -> str:
     """Rows of text; those that are `wrong` are marked."""
     kinds = ["number" if side == "r" else "" for side in table.sides]
 
@@ -158,7 +158,7 @@ def _table(table: TextTable, wrong: Sequence[bool] = ()) -> str:
         inner = (f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, kind in pairs)
         return f"<tr{mark}>{''.join(inner)}</tr>"
 
-    marks = [' class="wrong"' if bad else "" for bad in wrong] or [""] * len(table.rows)
+    marks = [' class="wrong"' if bad else "" for bad in wrong]
     body = "".join(line(row, "td", mark) for row, mark in zip(table.rows, marks, strict=True))
     inner = f"<table><thead>{line(table.head, 'th')}</thead><tbody>{body}</tbody></table>"
     return f'<div class="scroll" tabindex="0">{inner}</div>' + _note(table.more)
@@ -207,40 +207,35 @@ def _reproduce(verdict: Verdict, command: Sequence[str] | None) -> str:
     return f'<details id="how-to-reproduce">{summary}<pre>{text}</pre>{origin}</details>'
 
 
-class _Picture(NamedTuple):
-    draw: Callable[..., object]  # on `ax`, or on `axes` of several panels
-    caption: str
-    panels: int = 1
-    rows: int = 0  # with names at the side
-
-
 def _pictures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
     """The pictures with their captions: errors, shares, draws."""
-    pictures = []
+    figures = []
     known = [item for item in verdict.accuracy if np.isfinite(item.largest_error)]
     if known:
         draw = partial(plot.effect_sizes, known, tolerance=verdict.tolerance)
-        pictures.append(_Picture(draw, wording.Captions.errors, rows=len(known)))
+        figures.append(_figure(draw, wording.Captions.errors, 0, rows=len(known)))
     if verdict.mode_table is not None:
         draw = partial(plot.mode_shares, verdict.mode_table)
-        pictures.append(_Picture(draw, wording.Captions.shares, rows=len(verdict.mode_table)))
-    pictures.append(_draws_picture(verdict, x, target))
-    return [_figure(picture, number) for number, picture in enumerate(pictures)]
+        figures.append(_figure(draw, wording.Captions.shares, 1, rows=len(verdict.mode_table)))
+    return [*figures, _draws_picture(verdict, x, target)]
 
 
-def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> _Picture:
+def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> str:
     """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
     names = verdict.names if target is None else None  # a target knows the scales of its parameters
     chosen = coordinates_that_matter(scene_of(x, target, verdict, None, names), verdict)
-    caption = wording.draws_caption(verdict.dim, len(chosen), len(verdict.modes))
+    caption = wording.draws_caption(verdict.dim, len(chosen))
     given: dict[str, Any] = {"target": target, "verdict": verdict, "coordinates": chosen, "names": names}
-    if len(chosen) < 3:
-        return _Picture(partial(plot.draws, x, **given), caption)
-    return _Picture(partial(plot.pairs, x, **given), caption, panels=3)
+    several = len(chosen) == 3
+    draw = partial(plot.pairs if several else plot.draws, x, **given)
+    return _figure(draw, caption, 2, panels=3 if several else 1)
 
 
-def _figure(picture: _Picture, number: int) -> str:
-    """The picture as an SVG element that takes its colours and its font from the page, with its caption."""
+def _figure(draw: Callable[..., object], caption: str, number: int, *, panels: int = 1, rows: int = 0) -> str:
+    """The picture as an SVG element that takes its colours and its font from the page, with its caption.
+
+    `draw` takes `ax`, or `axes` of several panels; `rows` have names at the side.
+    """
     plt = pyplot()
     ink = dict.fromkeys(
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#101113"
@@ -249,18 +244,18 @@ def _figure(picture: _Picture, number: int) -> str:
     fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
     style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}
     buffer = io.StringIO()
-    single = (4.3, 3.0 + 0.13 * max(0, min(picture.rows, MAX_BARS) - 8))  # room for the names of the rows
-    size, kind = (single, "") if picture.panels == 1 else ((6.4, 6.0), "wide")
+    single = (4.3, 3.0 + 0.13 * max(0, min(rows, MAX_BARS) - 8))  # room for the names of the rows
+    size, kind = (single, "") if panels == 1 else ((6.4, 6.0), "wide")
     with plt.rc_context(style), without_user_warnings():
         figure = plt.Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(picture.panels, picture.panels)
-        picture.draw(**{"ax" if picture.panels == 1 else "axes": axes})
+        axes = figure.subplots(panels, panels)
+        draw(**{"ax" if panels == 1 else "axes": axes})
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{number}-", svg)
-    caption = escape(picture.caption)
+    caption = escape(caption)
     opening = f'<svg viewBox="\\1" role="img" aria-label="{caption}">'
     svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
     svg = re.sub(r"font-family:[^;\"]*;?", "", svg)

@@ -31,7 +31,7 @@ from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budge
 from ..wording import draws as draws_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
-from ..wording.results import search_context, weight_reason_and_remedy
+from ..wording.results import search_context, shape_context, weight_reason_and_remedy
 from ..wording.verdict import USUAL_TOLERANCE, Remark, not_examined, reason, remarks_of
 
 MIN_DRAWS = 50  # tested draws below which a non-rejection is inconclusive
@@ -384,7 +384,7 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
         blocks = blocks_of_chains(part, whiten)
         if not blocks.enough:
             return {}, (reason("stuck chain" if blocks.stuck else "short chains", remedy=blocks.remedy),)
-        remarks = remarks_of("context", draws_words.effective_size(len(rows), blocks.record))
+        remarks = remarks_of("context", shape_context(len(rows), blocks.record))
         cut = moment_blocks(blocks, plain_features(part, whiten), part.chain)
         blocks = replace(blocks, label=blocks.label[::step])
     if len(some) < len(rows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -88,13 +88,6 @@ def too_few_blocks(n: int, n_chains: int, tau: float, times_longer: float, *, st
     size = f"{n / tau:.0f} (autocorrelation time {tau:.3g}), and about {n / tau * times_longer:.0f} is needed"
     run = f"run the {'chain' if n_chains == 1 else 'chains'} about {times_longer:.2g} times as long"
     return f"the effective sample size of the {n} draws is about {size}: {run}"
-
-
-def effective_size(n: int, blocks: Any) -> str:
-    """The effective sample size of n draws for the tests within modes, with `blocks` a `ChainBlocks`."""
-    size = f"{blocks.effective_sample_size:.0f} for the shape"
-    how = f"autocorrelation time {blocks.autocorrelation_time:.3g}; {blocks.n_blocks} blocks were compared"
-    return f"The effective sample size of the {n} tested draws is about {size} ({how})."
 
 
 def draws_context(sample: Sample, mixing: np.ndarray) -> str:

@@ -124,22 +124,17 @@ def tests_note(alpha: float) -> str:
     return f"Adjusted p-values account for the number of tests (Holm's method); the level is {alpha:g}."
 
 
-def meaning(fits: bool | None, n: int, dim: int) -> str:
-    """What an answer about `n` draws is worth."""
-    worth = "A small p-value is evidence against the fit."
-    if fits:
-        worth = "No misfit found does not prove a fit; what was not examined is listed below."
-    return f"{n} draws of dimension {dim}. {worth}"
+def meaning(verdict: Verdict) -> str:
+    """What the answer is about, and what it is worth."""
+    worth = " No misfit found does not prove a fit; what was not examined is listed below."
+    return f"{verdict.n} draws of dimension {verdict.dim}.{worth if verdict.fits else ''}"
 
 
-def draws_caption(dim: int, drawn: int, n_modes: int) -> str:
+def draws_caption(dim: int, drawn: int) -> str:
     """What is in the picture of the draws, of which `drawn` coordinates are drawn."""
-    what = "the modes" if n_modes > 1 else "the mode"
-    if dim == 1:
-        return f"The draws, the density and {what}."
-    if dim == 2:
-        return f"The draws and the density; numbers mark {what}."
+    if dim <= 2:
+        return "The draws and the density; numbers or dotted lines are at the modes."
     return (
-        "The draws, and ellipses of 1 and 2 standard deviations of the density about its mean within "
-        f"{what}, in the {drawn} coordinates that matter most."
+        "The draws, and ellipses of 1 and 2 standard deviations of the density about its means within modes, "
+        f"in the {drawn} coordinates that matter most."
     )

@@ -11,7 +11,7 @@ from .._validation import listed
 from .numbers import count_text, pvalue_text
 
 if TYPE_CHECKING:
-    from ..result import FluxResult, GofResult, MomentFeature
+    from ..result import ChainBlocks, FluxResult, GofResult, MomentFeature
     from ..result.modes import Modes, ModeSearch, SignedPermutation
 
 
@@ -122,6 +122,11 @@ def chains_text(chains: Any) -> str:
     size = f"effective sample size about {chains.effective_sample_size:.0f}"
     how = f"autocorrelation time {chains.autocorrelation_time:.3g}, {chains.n_blocks} blocks"
     return f"tested as {count}, {size} ({how})"
+
+
+def shape_context(n: int, chains: ChainBlocks) -> str:
+    """How many draws count as for the tests within modes."""
+    return f"The shape of the {n} draws was {chains_text(chains)}."
 
 
 # --- kernel tests ---
@@ -271,11 +276,6 @@ def weight_reason_and_remedy(result: FluxResult) -> tuple[str, str]:
     apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
     changes = "along the displacements of a lattice" if result.chains is None else chains_text(result.chains)
     return text.format(apart=apart, changes=changes), remedy
-
-
-def weight_reason(result: FluxResult) -> str:
-    """Both in one sentence."""
-    return "; ".join(text for text in weight_reason_and_remedy(result) if text)
 
 
 def few_moving(share: float) -> str:
