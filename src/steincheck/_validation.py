@@ -53,13 +53,6 @@ def as_whole(values: Any, name: str) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
-def as_texts(values: Any, name: str) -> tuple[str, ...]:
-    """A list or tuple of strings, as a tuple; a single string is not accepted."""
-    if not isinstance(values, (list, tuple)) or not all(isinstance(text, str) for text in values):
-        raise TypeError(f"`{name}` must be a list of strings, got {shown(values)}")
-    return tuple(values)
-
-
 def asymmetries(matrices: np.ndarray) -> np.ndarray:
     """Where matrices (..., d, d) are not symmetric, but for rounding in the units of their diagonals.
 

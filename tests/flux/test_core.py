@@ -192,15 +192,6 @@ class TestCannotTell:
         assert np.isnan(result.mode_table.implied[2:]).all()
 
 
-def test_close_modes_are_flagged():
-    target = sc.Target(
-        lambda x: -((x[:, 0] ** 2 - 0.5) ** 2), dim=1
-    )  # maxima at +-0.7, a shallow dip between
-    x = np.random.default_rng(21).uniform(-1.5, 1.5, size=(200, 1))
-    with pytest.warns(UserWarning, match="modes 0 and 1 overlap"):
-        flux_test(x, target, modes=[[-(0.5**0.5)], [0.5**0.5]], anchors=1)
-
-
 def test_the_seed_decides_and_only_where_chance_has_a_part():
     target, modes = mixture(*NEAR)
     x = draw(NEAR, 200, np.random.default_rng(22))

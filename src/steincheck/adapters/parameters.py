@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -186,17 +187,6 @@ class Parameters:
         points = probe_points(len(self.owners))
         return points, np.asarray(self.constrain(points))
 
-    def rows_with_norm_1(self, power: int) -> list[list[int]]:
-        """Columns of which this power of the values sums to 1.
-
-        These are simplices (1), unit vectors and Cholesky factors of correlation matrices (2).
-        """
-        groups: dict[str, list[int]] = {}
-        for k, name in enumerate(self.names):
-            groups.setdefault(name.rpartition(",")[0] or variable_of(name), []).append(k)
-        values = self.example[1] ** power
-        return [group for group in groups.values() if np.allclose(values[:, group].sum(axis=1), 1, rtol=1e-9)]
-
     def coordinate_names(self) -> list[str]:
         """Names (d,) of the coordinates: "mu", "log tau", "logit p", "unconstrained w[0]".
 
@@ -234,10 +224,16 @@ class Parameters:
         return points
 
     def _without_rounding(self, values: np.ndarray) -> np.ndarray:
-        """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for."""
+        """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for.
+
+        Those are of simplices (power 1), unit vectors and Cholesky factors of correlation matrices (2).
+        """
         values = np.array(values, dtype=np.float64)
-        for power in (1, 2):
-            for row in self.rows_with_norm_1(power):
+        groups: dict[str, list[int]] = {}
+        for k, name in enumerate(self.names):
+            groups.setdefault(name.rpartition(",")[0] or variable_of(name), []).append(k)
+        for power, row in product((1, 2), groups.values()):
+            if np.allclose(np.sum(self.example[1][:, row] ** power, axis=1), 1, rtol=1e-9):
                 norm = np.sum(values[:, row] ** power, axis=1) ** (1 / power)
                 values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
         return values

@@ -5,7 +5,6 @@ Objects are recognised by what they offer: none of the packages is imported.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._validation import (
-    as_count,
     as_host,
     as_numbers,
     as_stored,
-    as_texts,
     as_whole,
     check_names,
     check_shape,
@@ -102,15 +99,12 @@ class Draws:
             object.__setattr__(self, "names", tuple(self.names))
             if len(self.names) != values.shape[1]:
                 raise ValueError(f"`names` must name all {values.shape[1]} columns, got {shown(self.names)}")
-        if self.divergences is not None:
-            as_count(self.divergences, "divergences", minimum=0, maximum=sys.maxsize)
         if self.weight is not None:
             object.__setattr__(self, "weight", _normalised_weights(self.weight, len(values)))
         if self.group is not None:
             group = as_whole(self.group, "group")
             check_shape(group, (len(values),), "group", "the group of each draw")
             object.__setattr__(self, "group", np.unique(group, return_inverse=True)[1])
-        object.__setattr__(self, "warnings", as_texts(self.warnings, "warnings"))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -12,10 +12,10 @@ from ..chains.reading import Sample, read_sample
 from ..modes.known import known_modes
 from ..modes.search import as_box
 from ..result import FluxReason, FluxResult, FluxVariant, Modes, among_all, cannot_tell
-from ..target import Target, log_density_at, require_target
+from ..target import Target, require_target
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import close_modes, few_moving, moved_by_displacements, weight_reason_and_remedy
+from ..wording.results import few_moving, moved_by_displacements, weight_reason_and_remedy
 from .comparison import (
     WEIGHTY_SHARE,
     FlowComparison,
@@ -229,7 +229,6 @@ def _test_modes(case: FluxCase) -> FluxResult:
         case,
         part.comparison,
         leave,
-        warnings=_warnings_of_close_modes(case),
         few_matter=bool(several),  # few move to a light mode
         mode_table=table,
         mode_of_draw=found.mode,
@@ -281,7 +280,7 @@ def _as_result(
     comparison: FlowComparison,
     leave: np.ndarray,
     *,
-    warnings: tuple[str, ...],
+    warnings: tuple[str, ...] = (),
     few_matter: bool = True,
     **fields: Any,
 ) -> FluxResult:
@@ -306,25 +305,6 @@ def _as_result(
         variant=variant,
         **fields,
     )
-
-
-def _warnings_of_close_modes(case: FluxCase) -> tuple[str, ...]:
-    """A warning of modes that have hardly a dip of the density between them."""
-    modes, target = case.modes, case.target
-    gap = modes.locations[:, None] - modes.locations
-    squared = np.einsum("kli,kij,klj->kl", gap, np.linalg.inv(modes.covariances), gap, optimize=True)
-    # modes more than 6 standard deviations apart need no dip to be told apart
-    first, second = np.nonzero(np.triu(squared + squared.T < 2 * 6.0**2, 1))
-    if not len(first) or 9 * len(first) > case.budget.left:
-        return ()
-    fraction = np.linspace(0, 1, 11)[1:-1, None, None]
-    between = (1 - fraction) * modes.locations[first] + fraction * modes.locations[second]
-    height = log_density_at(target, between.reshape(-1, target.dim), proposal=True)
-    lowest = height.reshape(len(fraction), -1).min(axis=0)
-    dip = np.minimum(modes.log_density[first], modes.log_density[second]) - lowest
-    close = dip < 1.0  # modes are apart if log p dips by a nat between them
-    pairs = list(zip(first[close].tolist(), second[close].tolist(), strict=True))
-    return (close_modes(pairs),) if pairs else ()
 
 
 def _check_exact(variant: Variant, sample: Sample) -> None:

@@ -304,20 +304,6 @@ def count_moments(found: Orbits) -> CountMoments:
     return CountMoments(counts, expected, covariance, probabilities, efficiency)
 
 
-class ImpliedShares(NamedTuple):
-    """Shares of the density at the modes, estimated from draws with any weights."""
-
-    share: np.ndarray  #: (M,)
-    influence: np.ndarray  #: (n, M): the error of the log share is the mean of this over the draws
-
-
-class Uncertainty(NamedTuple):
-    """How well means of influences are known."""
-
-    covariance: np.ndarray  #: (M, M)
-    quantile: float  #: half the length of the 95 % intervals, in standard errors
-
-
 def mode_table(found: Orbits, group: np.ndarray, locations: np.ndarray, sample: Sample) -> ModeTable:
     """Observed shares, and those the density implies, among the modes that exchange draws.
 
@@ -335,17 +321,19 @@ def mode_table(found: Orbits, group: np.ndarray, locations: np.ndarray, sample: 
         rows = np.isin(found.mode, main)
         mode = np.searchsorted(main, found.mode[rows])
         share, influence = implied_shares(found.log_weight[np.ix_(rows, main)], mode, found.weight[rows])
-        of_logs = influence_covariance(influence, sample.rows(np.flatnonzero(rows)))
+        of_logs, quantile = influence_covariance(influence, sample.rows(np.flatnonzero(rows)))
         implied[main] = share
-        interval[main] = share_intervals(share, of_logs)
-        covariance[np.ix_(main, main)] = np.outer(share, share) * of_logs.covariance
+        interval[main] = share_intervals(share, quantile * np.sqrt(np.diag(of_logs)))
+        covariance[np.ix_(main, main)] = np.outer(share, share) * of_logs
     return ModeTable(locations, counts, observed, implied, interval, covariance)
 
 
 def implied_shares(
     log_weight: np.ndarray, mode: np.ndarray, weight: np.ndarray | float = 1.0
-) -> ImpliedShares:
+) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the density at M modes from draws at modes `mode` (n,), with masses `log_weight` (n, M).
+
+    Also their influences (n, M): the errors of the log shares are the means of these over the draws.
 
     Bennett's estimate for many states: the tilts t_k of the masses of the modes with draws maximise the
     likelihood of the modes of the draws given their orbits, with probabilities proportional to t_k w_k; draws
@@ -380,11 +368,11 @@ def implied_shares(
     through_tilts = n * inverse @ (tilt[:, None] * (weighted.T @ ratio) / total)
     influence = ratio @ (np.diag(n / total) + tilt[:, None] * through_tilts) - through_tilts[mode]
     influence = weight[:, None] * (influence - n / weight.sum())
-    return ImpliedShares(share, influence - (influence @ share)[:, None])
+    return share, influence - (influence @ share)[:, None]
 
 
-def influence_covariance(influence: np.ndarray, sample: Sample) -> Uncertainty:
-    """Covariance of the means of `influence` (n, M), and the quantile of the intervals that belong to it.
+def influence_covariance(influence: np.ndarray, sample: Sample) -> tuple[np.ndarray, float]:
+    """Covariance of the means of `influence` (n, M), and half of the 95 % intervals in standard errors.
 
     Chains are cut by the largest autocorrelation time of the columns; groups of draws are blocks as they are.
     Sums over q blocks are nearly independent: Student's t with q - 1 degrees of freedom. A single block says
@@ -395,20 +383,23 @@ def influence_covariance(influence: np.ndarray, sample: Sample) -> Uncertainty:
     if sample.chain is not None:
         label = cut_blocks(float(np.max(autocorrelation_time(influence, sample.chain))), sample.chain).label
     if label is None:
-        return Uncertainty(influence.T @ influence / n**2, float(special.ndtri(0.975)))
+        return influence.T @ influence / n**2, float(special.ndtri(0.975))
     sums = block_sums(influence, label, share)
     q = len(sums)
     if q < 2:
-        return Uncertainty(np.full((n_modes, n_modes), np.inf), 1.0)
-    return Uncertainty(q / (q - 1) * sums.T @ sums / n**2, float(special.stdtrit(q - 1, 0.975)))
+        return np.full((n_modes, n_modes), np.inf), 1.0
+    return q / (q - 1) * sums.T @ sums / n**2, float(special.stdtrit(q - 1, 0.975))
 
 
-def share_intervals(share: np.ndarray, of_logs: Uncertainty) -> np.ndarray:
-    """Intervals (M, 2) of shares on the logit scale, never narrower than the assignment to modes is sharp."""
+def share_intervals(share: np.ndarray, of_logs: np.ndarray) -> np.ndarray:
+    """Intervals (M, 2) of shares on the logit scale, never narrower than the assignment to modes is sharp.
+
+    `of_logs` (M,) are half the lengths of the intervals of log shares.
+    """
     logit = np.log(share)
     share = np.minimum(share, 1 - 1e-12)
     logit -= np.log1p(-share)
-    width = of_logs.quantile * np.sqrt(np.diag(of_logs.covariance)) / (1 - share)
+    width = of_logs / (1 - share)
     ends = special.expit(np.stack([logit - width, logit + width], axis=1))
     # where a mode ends is not defined more exactly than to .001 of the shares
     reach = np.hypot(ends - share[:, None], 1e-3)

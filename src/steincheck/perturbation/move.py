@@ -15,7 +15,7 @@ from ..chains.reading import Sample
 from ..draws import to_unconstrained
 from ..modes.known import KnownModes, as_modes, known_modes
 from ..modes.search import as_box, box_search_core
-from ..result import Modes, as_plain
+from ..result import Modes
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at
 from ..target.evaluation import Budget, OutOfBudget, counting_target
@@ -71,11 +71,6 @@ class Perturbation:
         scales = f"{len(self.theta)} theta" if len(self.theta) > 1 else f"theta = {self.theta[0]:g}"
         steps = f"{self.n_steps} steps by {self.accept} between {len(self.modes)} modes"
         return f"<Perturbation: {n} draws, d = {dim}, {scales}, {steps}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """How it was made, in plain Python values; the draws themselves are left out."""
-        record = {name: getattr(self, name) for name in ("theta", "acceptance", "n_steps", "accept", "seed")}
-        return as_plain(record)
 
 
 def perturb(

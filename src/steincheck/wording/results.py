@@ -284,12 +284,6 @@ def few_moving(share: float) -> str:
     return f"only {share:.0%} of the draws can be mapped to another mode: {cause}"
 
 
-def close_modes(pairs: Sequence[tuple[int, int]]) -> str:
-    """A warning that modes overlap."""
-    which = listed([f"{i} and {j}" for i, j in pairs], 3)
-    return f"modes {which} overlap: their shares depend on where the line between them is drawn"
-
-
 def moved_by_displacements() -> str:
     """A warning that no modes were compared."""
     return "the modes are part of a larger lattice: draws were moved by its displacements, not between modes"
