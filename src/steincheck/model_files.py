@@ -103,10 +103,6 @@ def share_with_workers() -> None:
 
 def explain(error: BaseException) -> str:
     """The message; if the user's file was running, its own last lines instead, without those around."""
-    if isinstance(error, SystemExit):
-        return f"the target file ends the program ({error!r})"
-    if isinstance(error, SyntaxError):
-        return f"the target file fails:\n{_named(error)}"
     files = {module.__file__ for name, module in sys.modules.items() if name.startswith(MODULE_PREFIX)}
     origin = error.__cause__ if isinstance(error.__cause__, Exception) else error
     frames = [frame for frame in traceback.extract_tb(origin.__traceback__) if frame.filename in files]

@@ -169,7 +169,7 @@ ERRORS = [
     ("check good.csv --target model.py:traget", "model.py has no 'traget' (did you mean target?)"),
     ("check good.csv --target model.py:number", "must be a steincheck.Target, got int"),
     ("check normal.npy --target model.py:broken", "is a function with arguments; make a target of it"),
-    ("check normal.npy --target model.py:leaves", "ends the program"),
+    ("check normal.npy --target model.py:leaves", "SystemExit: 0"),
     ("check good.csv --target model.py:target --data data.json", "--data goes with --stan or --numpyro"),
     ("check good.csv", "name the density by one of --target"),
     ("check good.csv --target model.py:target --seed -1", "`rng` must be a non-negative int"),
@@ -200,7 +200,7 @@ FAILING = [
     ("import no_such_package\n", ["line 1", "ModuleNotFoundError: No module named"]),
     ("x = 1\ndef f(:\n", ["line 2", "SyntaxError"]),
     ("def deep():\n    return 1 / 0\nx = deep()\n", ["line 3", "line 2", "ZeroDivisionError"]),
-    ("raise SystemExit(0)\n", ["the target file ends the program"]),
+    ("raise SystemExit(0)\n", ["the target file fails", "line 1", "SystemExit: 0"]),
     ("raise EOFError\n", ["line 1", "EOFError"]),
     ("raise BaseException('stop')\n", ["line 1", "BaseException: stop"]),
 ]
