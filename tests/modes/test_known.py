@@ -149,7 +149,7 @@ def test_covariances_are_taken_as_they_are():
 
 def test_a_location_without_a_maximum_is_an_error_that_says_where_the_climb_went():
     target = sc.from_jax(lambda x: x[0] - x[1] ** 2, 2)
-    words = r"`modes` must be local maxima: ascending from row 0, \(1, 2\), leads to \(.*e\+.*, .*\), where"
+    words = r"`modes` must be local maxima: ascending from row 0, \[1. 2.\], leads to \[.*e\+.*\], where"
     with pytest.raises(ValueError, match=words):
         as_modes([[1.0, 2.0]], target)
 

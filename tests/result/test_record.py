@@ -13,8 +13,7 @@ def test_records_are_printed_in_one_short_line():
     target = sc.models.gaussian_mixture([[-3.0, 0.0], [3.0, 0.0]])
     x = target.sample(200, 0)
     moved = sc.perturb(x, target, [[-3.0, 0.0], [3.0, 0.0]], 0.8, n_steps=5, rng=0)
-    start = "<Perturbation: 200 draws, d = 2, theta = 0.8"
-    assert repr(moved) == f"{start}, 5 steps by metropolis between 2 modes>"
+    assert repr(moved) == "<Perturbation: 200 draws, 1 theta, 5 steps by metropolis between 2 modes>"
     assert repr(moved.modes) == "<Modes: 2 in 2 dimensions, the highest at x[0] = -3, x[1] = 0>"
     text = repr(sc.spksd_test(x, target, perturbation=moved, n_resamples=99, rng=0))
     assert text.startswith("<SpksdResult: spKSD test: no misfit found at level 0.05 (p = ")

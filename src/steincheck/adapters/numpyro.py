@@ -103,8 +103,7 @@ def _latent_shapes(
         seeded = handlers.seed(model, key)
         started = handlers.substitute(seeded, substitute_fn=init_to_uniform)  # some sites cannot be sampled
         sites = handlers.trace(started).get_trace(*args, **kwargs)
-        _check_sites(sites)
-        values = {name: site["value"] for name, site in sites.items() if _is_latent(site)}
+        values = {name: site["value"] for name, site in _latent_sites(sites).items()}
         free = util.unconstrain_fn(seeded, args, kwargs, values)
         found.update({name: SiteShapes(jnp.shape(values[name]), jnp.shape(free[name])) for name in values})
 
@@ -113,13 +112,9 @@ def _latent_shapes(
     return found
 
 
-def _is_latent(site: Mapping[str, Any]) -> bool:
-    return site["type"] == "sample" and not site["is_observed"]
-
-
-def _check_sites(sites: Mapping[str, Any]) -> None:
-    """Raise unless the sites define a density of continuous values, the same at every call."""
-    latent = {name: site for name, site in sites.items() if _is_latent(site)}
+def _latent_sites(sites: Mapping[str, Any]) -> dict[str, Any]:
+    """The latent sites; an error unless they are continuous, and their density the same at every call."""
+    latent = {k: site for k, site in sites.items() if site["type"] == "sample" and not site["is_observed"]}
     if not latent:
         raise ValueError("`model` must have latent sites: there is nothing to test without any")
     for name, site in latent.items():
@@ -133,6 +128,7 @@ def _check_sites(sites: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"plate {name!r} of `model` subsamples the data: the density must use all of them"
             )
+    return latent
 
 
 def _flat_values(values: dict[str, Any], order: Mapping[str, Any]) -> Any:

@@ -340,16 +340,11 @@ def _from_arviz(draws: Any) -> Draws:
         raise ValueError("`draws` has no group or variable with dimensions (chain, draw)")
     statistics = getattr(draws, "sample_stats", {})
     table = replace(_from_arrays(arrays, 2, labels), divergences=_divergences(statistics))
-    if "log_weight" in statistics:
-        return replace(table, weight=weights_of(_per_draw(statistics["log_weight"])))
-    if "importance_weight" in statistics:
-        return replace(table, weight=_per_draw(statistics["importance_weight"]))
+    for name in ("log_weight", "importance_weight"):
+        if name in statistics:
+            weight = statistics[name].transpose("chain", "draw").values
+            return replace(table, weight=weights_of(weight) if name == "log_weight" else weight)
     return table
-
-
-def _per_draw(variable: Any) -> np.ndarray:
-    """A variable of ArviZ with dimensions (chain, draw), one number per draw."""
-    return np.asarray(variable.transpose("chain", "draw").values).ravel()
 
 
 def _axis(array: Any, dim: Any) -> int | list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,10 +202,11 @@ def _maxima(x: np.ndarray, log_density: np.ndarray, density: CountedTarget) -> M
             f"`max_evaluations` or `max_seconds` must allow more than {density.budget.made} evaluations to "
             "climb to the maxima of `modes`; or give `modes` as a pair (locations, covariances)"
         )
+    brief = partial(np.array2string, precision=4, threshold=8)
     for row in np.flatnonzero(label[lost] < 0)[:1]:
         raise ValueError(
-            f"`modes` must be local maxima: ascending from row {lost[row]}, ({_short(x[lost[row]])}), leads "
-            f"to ({_short(ends.x[row])}), where the log density is {ends.log_density[row]:.4g}, and to no "
+            f"`modes` must be local maxima: ascending from row {lost[row]}, {brief(x[lost[row]])}, leads "
+            f"to {brief(ends.x[row])}, where the log density is {ends.log_density[row]:.4g}, and to no "
             "maximum; correct it, or give `modes` as a pair (locations, covariances)"
         )
     _refuse_duplicates(label)
@@ -217,10 +219,6 @@ def _refuse_duplicates(label: np.ndarray) -> None:
     twins = np.flatnonzero(np.bincount(label)[label] > 1)
     if len(twins):
         raise ValueError(f"`modes` must lead to different maxima, but {listed_rows(twins)} lead to one")
-
-
-def _short(x: np.ndarray) -> str:
-    return listed([f"{value:.4g}" for value in x], 5)
 
 
 def as_pair(modes: Any) -> tuple[Any, Any]:

@@ -67,10 +67,8 @@ class Perturbation:
     seed: Seed | None = None
 
     def __repr__(self) -> str:
-        n, dim = self.draws.shape
-        scales = f"{len(self.theta)} theta" if len(self.theta) > 1 else f"theta = {self.theta[0]:g}"
         steps = f"{self.n_steps} steps by {self.accept} between {len(self.modes)} modes"
-        return f"<Perturbation: {n} draws, d = {dim}, {scales}, {steps}>"
+        return f"<Perturbation: {len(self.draws)} draws, {len(self.theta)} theta, {steps}>"
 
 
 def perturb(
