@@ -133,9 +133,16 @@ def _chain(
 ) -> tuple[_State, Any]:
     """One chain: its last state, and the states that are kept."""
     key = jax.random.key(seed)
+    update = partial(_update, log_density)
+
+    def iterate(_: Any, state: _State) -> _State:
+        x, log_p, iteration, accepted = state
+        keys = jax.random.split(jax.random.fold_in(key, iteration), len(steps))
+        (x, log_p), accepts = lax.scan(update, (x, log_p), (steps, keys))  # every block once
+        return _State(x, log_p, iteration + 1, accepted + accepts)
 
     def advance(state: _State, count: int) -> _State:
-        return lax.fori_loop(0, count, lambda _, state: _iterate(log_density, steps, key, state), state)
+        return lax.fori_loop(0, count, iterate, state)
 
     def next_kept(state: _State, _: None) -> tuple[_State, Any]:
         state = advance(state, thin)
@@ -143,15 +150,6 @@ def _chain(
 
     start = _State(x, log_density(x), 0, jnp.zeros(len(steps), int))
     return lax.scan(next_kept, advance(start, burn_in), length=kept)
-
-
-def _iterate(log_density: Any, steps: Any, key: Any, state: _State) -> _State:
-    """Update every block once."""
-    x, log_p, iteration, accepted = state
-    keys = jax.random.split(jax.random.fold_in(key, iteration), len(steps))
-    update = partial(_update, log_density)
-    (x, log_p), accepts = lax.scan(update, (x, log_p), (steps, keys))
-    return _State(x, log_p, iteration + 1, accepted + accepts)
 
 
 def _update(log_density: Any, place: tuple[Any, Any], block: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
