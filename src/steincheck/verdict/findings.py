@@ -101,8 +101,9 @@ def all_findings(case: Case, known: CaseModes, tested: Tested, measured: Measure
         found = [*shares, *errors, *([] if explained else shape_findings(tested, several=several))]
         if "chains" in tested.rejected:
             chains = tested.tests["chains"]
-            text = words.FINDINGS["beginnings" if chains.starts_differ else "chain"]
-            text = text.format(chain=chains.odd_chain)
+            single = chains.chains.n_chains == 1
+            name = "beginnings" if chains.starts_differ else "quarter" if single else "chain"
+            text = words.FINDINGS[name].format(chain=chains.odd_chain)
             found.append(Finding("chains", pvalue=tested.adjusted_pvalues["chains"], text=text))
     rows = tested.improbable_rows
     if len(rows) and not found:
@@ -258,6 +259,7 @@ def _advice(
     wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
     many = len(tested.improbable_rows) > USUAL_TOLERANCE * len(case.values)
     wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
+    chance = wrong_numbers and not tested.rejected  # outside the tolerance, which no test finds wrong
     wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
     source = "unknown source" if case.sample.weight is None else "weighted"
     source = "chains" if chains else source
@@ -268,7 +270,8 @@ def _advice(
         (wrong_shares and weights is not None, "mode weights"),
         (repairable or "flow" in kinds, "stuck"),
         (k_hat is not None and k_hat < 0.7, "p / q"),
-        (wrong_draws and not warm_up, source if case.log_q is None else "approximation"),
+        (chance, "few draws"),
+        (wrong_draws and not (warm_up or chance), source if case.log_q is None else "approximation"),
         ("impossible draws" in kinds and not wrong_draws, "impossible"),
         ("chains" in kinds and not warm_up, "odd chain"),
     ]

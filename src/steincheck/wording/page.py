@@ -58,16 +58,19 @@ def shown_findings(findings: Sequence[Finding], most: int = 7) -> list[str]:
 
 def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTable:
     """The largest errors, at most `most` of them."""
-    known = [item for item in accuracy if np.isfinite(item.largest_error)]
-    order = sorted(known, key=lambda item: -item.largest_error)
+    unknown = [item for item in accuracy if np.isnan(item.largest_error)]
+    known = [item for item in accuracy if item not in unknown]
+    order = sorted(known, key=lambda item: -item.largest_error) + (unknown if known else [])
     head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
     more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
     return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)
 
 
 def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
-    mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
-    ratio = "no value: heavy tails"
+    mean = "no value: too uncertain"
+    if np.isfinite(item.mean_error):
+        mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
+    ratio = "no value: too uncertain"
     if item.has_sd:
         ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
     state = "rough" if item.rough else ""

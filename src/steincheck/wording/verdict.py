@@ -48,14 +48,17 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
         "draws are correlated across chains, not within them: the axes seem to be swapped",
         "swap the first two axes of the draws",
     ),
-    "no mode": ("{message}", "correct the log density or its score, or give `modes`"),
+    "no mode": (
+        "{message}",
+        "give `modes`, or use a non-centred form if this is a hierarchy; otherwise correct the log density",
+    ),
     "edge": ("the density {what} near ({where}), and tests of the shape need {need}", "{remedy}"),
     "skew": (
-        "the scores of so few draws are too skew for any test of the shape",
+        "the scores of so few draws are too skewed for any test of the shape",
         "take more draws, or transform the parameters so that their tails are alike",
     ),
     "short chains": ("the shape could not be tested: {remedy}", "run longer chains"),
-    "stuck chain": ("the shape could not be tested: {remedy}", "mend the sampler"),
+    "stuck chain": ("the shape could not be tested: {remedy}", "fix the sampler"),
     "few scores": (
         "the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}",
         "allow more evaluations; where the target has no score, give it one",
@@ -69,8 +72,8 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
         "choose `alpha` above {floor:.2g}",
     ),
     "tolerance": (
-        "the intervals of some errors are not all within {tolerance:g}, and none is outside",
-        "allow more evaluations of the density, or take more draws",
+        "some errors have no value, or an interval that is not within {tolerance:g}, and none is outside",
+        "allow more evaluations of the density, or take more draws; an error without a value has too heavy tails",
     ),
     "unknown modes": (
         "the weights of modes not listed: {n} of {examined} draws examined belong to unknown modes, for "
@@ -158,10 +161,10 @@ def headline(verdict: Verdict) -> str:
 
 def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> str:
     """How far off the numbers of draws are at most, or which of them is off by more than `within`."""
-    accuracy = [item for item in accuracy if np.isfinite(item.largest_error)]
-    if not accuracy:
+    known = [item for item in accuracy if np.isfinite(item.largest_error)]
+    if not known:
         return ""
-    settled = [item for item in accuracy if not item.rough] or accuracy
+    settled = [item for item in known if not item.rough] or known
     worst = max(settled, key=lambda item: abs(item.mean_error))
     low, high = sorted(np.abs(worst.mean_error_interval))
     if low > within and np.prod(worst.mean_error_interval) > 0:
@@ -175,8 +178,10 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     if spreads:
         share = f"{max(spreads):.0%}" if max(spreads) >= 0.01 else f"{100 * max(spreads):.1g}%"
         text += f", {_all_of(len(spreads), len(accuracy), 'sd').lower()} within {share}"
-    rough = [item.parameter for item in accuracy if item.rough]
-    return text + (f"; the intervals of {listed(rough, 3)} are rough." if rough else ".")
+    rough = [item.parameter for item in known if item.rough]
+    unknown = [item.parameter for item in accuracy if item not in known]
+    text += f"; the intervals of {listed(rough, 3)} are rough" if rough else ""
+    return text + (f"; no value for {listed(unknown, 3)}." if unknown else ".")
 
 
 def _all_of(count: int, total: int, noun: str) -> str:
@@ -233,6 +238,7 @@ FINDINGS = {  # without a number
     "flow": "The mode weights are wrong: too little mass in direction ({direction})",
     "shape": "The shape of the distribution{where} is wrong{feature}",
     "chain": "Chain {chain} differs from the others",
+    "quarter": "Quarter {chain} of the chain differs from the others",
     "beginnings": "The beginnings of the chains differ from the rest",
 }
 
@@ -255,8 +261,9 @@ ADVICE = {
     "the steps between densities",
     "unknown source": "if the draws come from an approximation, use a richer family (full rank, a flow) or "
     "MCMC; otherwise compare the density that was sampled with this one",
+    "few draws": "draw a larger sample: no test finds a fault, and errors of this size may be chance",
     "impossible": "inspect the draws named above: a few wrong ones can spoil means and sds",
-    "odd chain": "look at the trace of the chain named above, and at where it started",
+    "odd chain": "look at the trace of what is named above; if the draws are weighted, give `weights`",
 }
 
 
@@ -274,6 +281,6 @@ def sampler_failure(verdict: Any, n_draws: int, false_alarm: float) -> str:
 def sampler_undecided(accuracy: Any, n_draws: int, tolerance: float, evidence: float) -> str:
     """Why neither answer was reached."""
     return (
-        f"after {n_draws} draws not every error is within {tolerance:g} and the evidence against the sampler "
-        f"is an e-value of {evidence:.3g}; raise `max_draws` or `tolerance`. The errors:\n{accuracy}"
+        f"after {n_draws} draws not every error is within {tolerance:g}, or the evidence against the sampler, "
+        f"an e-value of {evidence:.3g}, is above 20; raise `max_draws`. The errors:\n{accuracy}"
     )
