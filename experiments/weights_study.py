@@ -3,8 +3,8 @@
     python -m experiments weights_study [CASE] [--repetitions R]
 
 Rows go to results/weights_study.csv; the size of a case is Kish's effective sample size. Each mode has a
-Gaussian, from which draws with weights p/q come: of a Gaussian 1.5 times as wide, or of a t with 5 degrees of
-freedom. "shifted": weights of a density whose first coordinate lies .2 higher. "half": one of the modes has
+Gaussian, from which draws with weights p/q come: of a Gaussian 1.5 times ("wide") or .8 times ("narrow") as wide,
+or of a t with 5 degrees of freedom. "shifted": weights of a density whose first coordinate lies .2 higher. "half": one of the modes has
 half of its weight. Beside them are the tests on as many independent draws of what the weights say.
 "resampled": 1000 of 1000 weighted draws with replacement. "repair": stuck chains whose verdict gives weights,
 with which they are checked again; "fits" says that they then fit, "rejected first" that they did not before.
@@ -26,6 +26,7 @@ from .counting import Case, CountedStudy, Events
 LEVEL = 0.05
 CHECKS = 200  # repetitions of `check`, which takes as long as all other tests
 SHARES = {1: (1.0,), 2: (0.5, 0.5), 4: (0.4, 0.3, 0.2, 0.1)}
+WIDTHS = {"wide": 1.5, "narrow": 0.8, "t5": 1.0}
 FEW: dict[str, Any] = {"n_resamples": 199}
 AGGREGATED: dict[str, Any] = FEW | {"n_level_resamples": 199}
 
@@ -43,10 +44,11 @@ def weighted_draws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws (n, d) about the modes and the logarithms of their weights, right or wrong."""
     target, places = row_of_modes(count, d)
-    z = rng.normal(size=(n, d)) * 1.5
-    proposal: Any = stats.multivariate_normal(np.zeros(d), 2.25 * np.eye(d))
+    width = WIDTHS[shape]
+    z = rng.normal(size=(n, d)) * width
+    proposal: Any = stats.multivariate_normal(np.zeros(d), width**2 * np.eye(d))
     if shape == "t5":
-        z /= 1.5 * np.sqrt(rng.chisquare(5, size=(n, 1)) / 5)
+        z /= np.sqrt(rng.chisquare(5, size=(n, 1)) / 5)
         proposal = stats.multivariate_t(np.zeros(d), np.eye(d), 5)
     x = places[rng.choice(count, p=SHARES[count], size=n)] + z
     parts = [
@@ -180,6 +182,7 @@ def cases() -> Iterator[tuple[str, Case]]:
                 name = f"{count} modes, {shape}, d = {d}"
                 yield f"level, {name}", Case(partial(importance, count, d, shape, ""), (300,), 500)
                 yield f"half, {name}", Case(partial(importance, count, d, shape, "half"), (100,), 100)
+    yield "level, narrow, d = 2", Case(partial(importance, 1, 2, "narrow", ""), (300,), 200)
     for d in (2, 10):
         yield f"resampled, d = {d}", Case(partial(resampled, d), (1000,), 300)
     for kind in STUCK:

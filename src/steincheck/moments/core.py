@@ -19,7 +19,7 @@ from ..modes.known import known_modes
 from ..modes.search import as_box
 from ..result import Modes, MomentResult, among_all, cannot_tell
 from ..stein.kernels import IMQ, median_squared_distance
-from ..stein.quadratic import MAX_SKEWNESS, chain_blocks, enough_draws
+from ..stein.quadratic import MAX_SKEWNESS, chain_blocks
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.results import few_draws, few_groups, moments_left_out, overflowing_moments
@@ -188,7 +188,7 @@ def moment_core(
     if cut.n_sums < MIN_RESAMPLED_BLOCKS:
         return replace(result, warnings=(cannot_tell(few_groups(cut.n_sums, MIN_RESAMPLED_BLOCKS)),))
     coordinates, columns = _columns(sample, modes, cut, log_density)
-    kept, warnings = _usable(columns, len(sample.x))
+    kept, warnings = _usable(columns)
     about = [column for column, good in zip(columns.about, kept, strict=True) if good]
     if not any(column.is_stein for column in about):
         return replace(result, warnings=warnings)
@@ -212,7 +212,7 @@ def moment_core(
     )
 
 
-def _usable(columns: Columns, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
+def _usable(columns: Columns) -> tuple[np.ndarray, tuple[str, ...]]:
     """Which features (F,) are finite and along directions without skew scores, and what is left out."""
     finite = np.isfinite(columns.sums).all(axis=0)
     skew = skewness_of_directions(columns)
@@ -221,8 +221,7 @@ def _usable(columns: Columns, n: int) -> tuple[np.ndarray, tuple[str, ...]]:
     if not finite.all():
         warnings.append(overflowing_moments(np.sum(~finite), len(finite)))
     if not even.all():
-        enough = enough_draws(skew.max(), n)
-        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even), enough))
+        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even)))
     return finite & even, tuple(warnings)
 
 

@@ -275,13 +275,6 @@ def skewness(terms: np.ndarray) -> float:
     return float(np.sqrt(max(between, 0.0)) / spread) if spread > 1e-30 else 0.0
 
 
-def enough_draws(skew: float, n: int) -> int:
-    """Draws with which a skewness that falls as 1/sqrt(n) is small enough, rounded up to two digits."""
-    enough = n * (skew / MAX_SKEWNESS) ** 2
-    unit = 10 ** max(0, int(np.log10(enough)) - 1)
-    return int(np.ceil(enough / unit)) * unit
-
-
 def independent_sums(scores: np.ndarray, sample: Sample) -> np.ndarray:
     """Scores (n, d) with the weights of the draws, added up within groups."""
     terms = scores if sample.weight is None else scores * sample.weight[:, None]
@@ -297,8 +290,8 @@ def skew_warnings(scores: np.ndarray, sample: Sample, modes: Modes | None = None
     """
     if modes is not None:
         scores = scores_at_own_mode(sample, modes)
-    n, skew = len(scores), skewness(independent_sums(scores, sample))
-    return () if skew <= MAX_SKEWNESS else (skew_scores(n, enough_draws(skew, n)),)
+    skew = skewness(independent_sums(scores, sample))
+    return () if skew <= MAX_SKEWNESS else (skew_scores(len(scores)),)
 
 
 def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = None) -> Replicated:

@@ -357,6 +357,8 @@ def _applicable_tests(case: Case, known: CaseModes) -> tuple[dict[str, Run], tup
     least = min(MIN_DRAWS, len(known.rows))
     runs: dict[str, Run] = {}
     remarks: tuple[Remark, ...] = ()
+    if case.sample.effective_size < MIN_DRAWS <= len(case.values):
+        return {}, ()  # a few heavy weights decide: the verdict says that the draws are too few
     if len(rows) < least:
         remarks = (reason("few scores", n=len(rows), least=MIN_DRAWS),)
     elif case.smooth:

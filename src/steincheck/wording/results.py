@@ -223,19 +223,18 @@ def pairs_examined(count: int) -> str:
     return f"correlations were examined for the {count} pairs of parameters most correlated at the modes"
 
 
-def skew_scores(n: int, enough: int) -> str:
+def skew_scores(n: int) -> str:
     """A warning that the sum of the scores is far from normal."""
     return (
-        f"the scores of the {n} draws are so skew that a few missing ones decide, and correct draws are "
-        f"rejected too often; about {enough:,} draws would be enough"
+        f"the scores of the {n} draws are so skewed that a few unseen draws would decide, and correct "
+        "draws are rejected too often: draw a larger sample"
     )
 
 
-def moments_left_out(count: int, total: int, enough: int) -> str:
-    """A warning about features with skew scores."""
+def moments_left_out(count: int, total: int) -> str:
+    """A warning about features with skewed scores."""
     return (
-        f"{count} of {total} moments were left out: with so few draws their scores are too skew; about "
-        f"{enough:,} draws would be enough"
+        f"{count} of {total} moments were left out: they are too skewed in so few draws; draw a larger sample"
     )
 
 

@@ -73,7 +73,7 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
     ),
     "tolerance": (
         "some errors have no value, or an interval that is not within {tolerance:g}, and none is outside",
-        "allow more evaluations of the density, or take more draws; an error without a value has too heavy tails",
+        "allow more evaluations of the density, or take more draws; with heavy tails there may be no value",
     ),
     "unknown modes": (
         "the weights of modes not listed: {n} of {examined} draws examined belong to unknown modes, for "
@@ -281,6 +281,6 @@ def sampler_failure(verdict: Any, n_draws: int, false_alarm: float) -> str:
 def sampler_undecided(accuracy: Any, n_draws: int, tolerance: float, evidence: float) -> str:
     """Why neither answer was reached."""
     return (
-        f"after {n_draws} draws not every error is within {tolerance:g}, or the evidence against the sampler, "
+        f"after {n_draws} draws not every error is within {tolerance:g}, or the evidence against it, "
         f"an e-value of {evidence:.3g}, is above 20; raise `max_draws`. The errors:\n{accuracy}"
     )
