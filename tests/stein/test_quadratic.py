@@ -50,7 +50,7 @@ LOG_GAMMA = sc.Target(
 )
 def test_single_tests_warn_of_skew_scores(test, options):
     draws = log_gamma_draws(0.05, 100, np.random.default_rng(0))
-    with pytest.warns(UserWarning, match="the scores of the 100 draws are so skew.* draws would be enough"):
+    with pytest.warns(UserWarning, match="the scores of the 100 draws are so skewed"):
         test(draws, LOG_GAMMA, rng=0, **options)
 
 
@@ -221,6 +221,6 @@ def test_a_budget_limits_the_draws_that_are_perturbed():
         result = sc.spksd_test(x, target, max_evaluations=2500, **options)
     assert 50 <= result.n_tested <= (2500 - 200) // 23
     with pytest.raises(
-        ValueError, match="`max_evaluations` must be at least the number of draws, 200, got 9"
+        ValueError, match="`max_evaluations` or `max_seconds` must allow more than 9 evaluations"
     ):
         sc.spksd_test(x, target, max_evaluations=9, **options)
