@@ -131,6 +131,6 @@ def test_gibbs_draws_the_joint_density():
 
 def test_columns_are_orthogonal_up_to_rounding():
     B = np.random.default_rng(0).normal(size=(5, 17))
-    assert samplers._has_orthogonal_columns(6 * np.eye(5, 9))
-    assert samplers._has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
-    assert not samplers._has_orthogonal_columns(B)
+    assert samplers.has_orthogonal_columns(6 * np.eye(5, 9))
+    assert samplers.has_orthogonal_columns(np.linalg.qr(B[:, :5])[0] * [1, 20, 3, 4, 5])
+    assert not samplers.has_orthogonal_columns(B)

@@ -300,7 +300,7 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     rng = as_generator(rng)
     gram = B.T @ B
     field = c + 0.5 * (b @ B)
-    if _has_orthogonal_columns(B):
+    if has_orthogonal_columns(B):
         h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
     else:
         states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
@@ -310,12 +310,7 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     return 0.5 * (h @ B.T) + b + rng.standard_normal((n, len(b))), h.astype(np.int8)
 
 
-def has_exact_draws(B: np.ndarray) -> bool:
-    """Whether `exact_rbm` has a way for this matrix (d, d_h)."""
-    return _has_orthogonal_columns(B) or B.shape[1] <= 16  # 2^16 states can be enumerated
-
-
-def _has_orthogonal_columns(B: np.ndarray) -> bool:
+def has_orthogonal_columns(B: np.ndarray) -> bool:
     """Whether B'B is diagonal up to rounding."""
     gram = B.T @ B
     return bool(np.abs(gram - np.diag(np.diag(gram))).max() <= 1e-12 * np.abs(gram).max())

@@ -209,7 +209,15 @@ class Parameters:
 
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:
         """Coordinates (n, d) of draws (n, k) of the parameters; an error names rows outside the support."""
-        values = self._without_rounding(values)
+        values = np.array(values, dtype=np.float64)
+        groups: dict[str, list[int]] = {}
+        for k, name in enumerate(self.names):
+            groups.setdefault(name.rpartition(",")[0] or variable_of(name), []).append(k)
+        # strict checks ask that simplices (1), unit vectors and Cholesky rows (2) have a norm of exactly 1
+        for power, row in product((1, 2), groups.values()):
+            if np.allclose(np.sum(self.example[1][:, row] ** power, axis=1), 1, rtol=1e-9):
+                norm = np.sum(values[:, row] ** power, axis=1) ** (1 / power)
+                values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
         with np.errstate(all="ignore"):
             points = np.asarray(self.unconstrain(values), dtype=np.float64)
             gap = np.abs(np.asarray(self.constrain(points)) - values)
@@ -222,21 +230,6 @@ class Parameters:
                 f"{listed_rows(bad)}; at row {bad[0]} the parameters are {shown}"
             )
         return points
-
-    def _without_rounding(self, values: np.ndarray) -> np.ndarray:
-        """Sums and norms that are 1 but for rounding made exactly 1, as strict checks ask for.
-
-        Those are of simplices (power 1), unit vectors and Cholesky factors of correlation matrices (2).
-        """
-        values = np.array(values, dtype=np.float64)
-        groups: dict[str, list[int]] = {}
-        for k, name in enumerate(self.names):
-            groups.setdefault(name.rpartition(",")[0] or variable_of(name), []).append(k)
-        for power, row in product((1, 2), groups.values()):
-            if np.allclose(np.sum(self.example[1][:, row] ** power, axis=1), 1, rtol=1e-9):
-                norm = np.sum(values[:, row] ** power, axis=1) ** (1 / power)
-                values[:, row] /= np.where(np.abs(norm - 1) < STORAGE_ROUNDING, norm, 1)[:, None]
-        return values
 
 
 def with_parameters(target: Target, parameters: Parameters) -> Target:

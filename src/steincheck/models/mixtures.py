@@ -25,7 +25,7 @@ from .._validation import (
     is_number,
     shown,
 )
-from ..samplers import MAX_INTEGER, as_rbm, exact_rbm, gibbs_rbm, has_exact_draws
+from ..samplers import MAX_INTEGER, as_rbm, exact_rbm, gibbs_rbm, has_orthogonal_columns
 from ..target.record import MAX_DIM, Target, jax_target, made_by
 
 
@@ -268,7 +268,7 @@ def gb_rbm(B: ArrayLike, b: ArrayLike | None = None, c: ArrayLike | None = None)
     B, b, c = as_rbm(B, b, c)
 
     def sample_with_labels(n: int, rng: RandomSource = None, *, burn_in: int = 2000) -> LabelledDraws:
-        if has_exact_draws(B):
+        if has_orthogonal_columns(B) or B.shape[1] <= 16:  # 2^16 states can be enumerated
             return LabelledDraws(*exact_rbm(B, b, c, n, rng))
         return LabelledDraws(*gibbs_rbm(B, b, c, n, burn_in=burn_in, rng=rng))
 
