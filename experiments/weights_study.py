@@ -5,7 +5,8 @@
 Rows go to results/weights_study.csv; the size of a case is Kish's effective sample size. Each mode has a
 Gaussian. Draws with weights p/q come from a Gaussian 1.5 times ("wide") or .8 times ("narrow") as wide, or
 from a t with 5 degrees of freedom. "shifted": weights of a density whose first coordinate lies .2 higher.
-"half": one of the modes has half of its weight. Beside them are the tests on as many independent draws of what the weights say.
+"half": one of the modes has half of its weight. Beside them are the tests on as many independent draws
+of what the weights say.
 "resampled": 1000 of 1000 weighted draws with replacement. "repair": stuck chains whose verdict gives weights,
 with which they are checked again; "fits" says that they then fit, "rejected first" that they did not before.
 """
