@@ -46,13 +46,34 @@ def test_jumped_counts_have_the_mean_and_covariance_of_the_counts():
     np.testing.assert_allclose(np.cov(counts.T), moments.covariance, atol=0.05 * largest)
 
 
-def test_directions_are_uncorrelated_and_of_variance_one():
-    rng = np.random.default_rng(0)
-    covariance = moments_of(rng.dirichlet(np.ones(9), size=400)).covariance
-    found = comparison.directions(covariance, 0.5)
-    assert found.n_full == 8  # the sum of the counts does not vary
-    white = found.columns.T @ covariance @ found.columns
-    np.testing.assert_allclose(white, np.diag([0.0] + [1.0] * 8), atol=1e-9)
+class TestTrend:
+    def test_first_columns_are_the_trend(self):
+        rng = np.random.default_rng(0)
+        covariance = moments_of(rng.dirichlet(np.ones(9), size=400)).covariance
+        places = rng.normal(size=(9, 2))
+        found = comparison.directions(covariance, places, 0.5)
+        scale = found.columns
+        assert (found.n_full, found.n_trend) == (8, 2)
+        white = scale.T @ covariance @ scale
+        np.testing.assert_allclose(white[:2], np.eye(9)[:2], atol=1e-9)
+        # the sum of the counts does not vary
+        np.testing.assert_allclose(np.linalg.eigvalsh(white), [0] + [1] * 8, atol=1e-9)
+        # a log-linear tilt of the weights moves the expected counts by V places b: nothing in the others
+        np.testing.assert_allclose((covariance @ places @ [1.0, -2.0]) @ scale[:, 2:], 0, atol=1e-9)
+
+    @pytest.mark.parametrize(("k", "r"), [(3, 1), (31, 5)])
+    def test_distribution_of_the_two_together(self, k, r):
+        squares = np.random.default_rng(2).standard_normal((200_000, k)) ** 2
+        q, t = stats.chi2.sf(squares.sum(axis=1), k), stats.chi2.sf(squares[:, :r].sum(axis=1), r)
+        least = np.minimum(q / 0.8, t / 0.2)
+        for level in (0.001, 0.05, 0.3, 0.9):
+            share = np.mean(least <= level)
+            assert share == pytest.approx(
+                comparison.joint_probability(level, k, r), abs=4.5 * np.sqrt(share / 200_000)
+            )
+        assert comparison.joint_probability(1e-30, k, r) == pytest.approx(
+            1e-30, rel=0.2
+        )  # nearly disjoint events
 
 
 class TestRareModes:
@@ -65,7 +86,7 @@ class TestRareModes:
 
         def compare(counts):
             moments = moments_of(probabilities, np.array(counts))
-            return comparison.compare_given_orbits(moments, "asymptotic", 999, rng)
+            return comparison.compare_given_orbits(moments, np.arange(3.0)[:, None], "asymptotic", 999, rng)
 
         assert compare([500, 500, 0]).comparison.pvalue > 0.9
         assert compare([500, 499, 1]).comparison.pvalue > 0.08

@@ -66,6 +66,19 @@ def test_pvalues_of_single_modes_are_those_of_the_counts():
     assert np.all(np.sign(result.net_flow[order]) == np.sign(250 - counts))
 
 
+@pytest.mark.parametrize("variant", ["asymptotic", "exact"])
+def test_a_trend_is_found_where_the_whole_is_in_doubt(variant):
+    """Weights that rise or fall with the places of the modes have a part in the statistic."""
+    places = 7.0 * np.arange(8)[:, None] + 0.3 * np.arange(8)[:, None] ** 2
+    target = sc.models.gaussian_mixture(places, np.tile([[[1.0]], [[2.0]]], (4, 1, 1)))
+    x = target.sample(1000, rng=1, weights=0.125 + 0.005 * (np.arange(8) - 3.5))
+    result = flux_test(x, target, modes=places, variant=variant, rng=0)
+    whole = stats.chi2.sf(result.statistic, result.degrees_of_freedom)
+    assert result.degrees_of_freedom == 7
+    assert result.trend_pvalue < 0.01 < whole
+    assert result.pvalue < whole
+
+
 @pytest.mark.slow
 def test_level_where_modes_are_rare():
     """They need no rule of their own: their variance is raised to half a draw."""

@@ -31,6 +31,7 @@ from .orbits import MAX_ELEMENTS, NEGLIGIBLE_SHARE, CountMoments, Orbits, StepFl
 Variant = Literal["asymptotic", "exact"]
 MIN_VARIANCE_FOR_CHI2 = 10.0  # of a count: below, chi-square is not trusted (flux_study, "weights .98/.02")
 MIN_EXCHANGE = 0.01  # draws: modes that expect fewer, or counts that vary less, exchange none
+TREND_LEVEL = 0.2  # of the trend in the statistic (flux_study: "leaning" gains .16, "more in turn" loses .03)
 WEIGHTY_SHARE = 0.05  # modes that hold less together may be left out of the comparison
 
 
@@ -41,6 +42,7 @@ class FlowComparison(NamedTuple):
     pvalue: float = np.nan
     null: np.ndarray | None = None  #: simulated values of the statistic
     degrees_of_freedom: int = 0
+    trend_pvalue: float = np.nan  #: NaN if no trend is examined
 
 
 class ModeComparison(NamedTuple):
@@ -59,17 +61,26 @@ class Directions(NamedTuple):
     columns: np.ndarray  #: (M, M)
     variances: np.ndarray  #: (M,) eigenvalues of the covariance of the counts
     n_full: int  #: number of directions of variance 1
+    n_trend: int  #: the first so many columns see a trend over the mode locations; 0 if it is not looked at
 
 
-def directions(covariance: np.ndarray, least: float) -> Directions:
-    """Directions of the counts divided by their standard deviations.
+def directions(covariance: np.ndarray, locations: np.ndarray, least: float) -> Directions:
+    """Directions of the counts divided by their standard deviations, those of a trend first.
 
-    A variance below `least` is replaced by it: a single draw at a rare mode does not decide, many do.
+    A variance below `least` is replaced by it: a single draw at a rare mode does not decide, many do. The
+    columns are rotated such that weights with a log-linear trend over the mode locations (M, d) show, to
+    first order, in the first `n_trend` alone. It is looked at if these are at most a third of all.
     """
     values, vectors = np.linalg.eigh(covariance)
     values = values.clip(0)
-    columns = vectors / np.sqrt(np.maximum(values, least))
-    return Directions(columns, values, int(np.sum(values >= least)))
+    root = np.sqrt(np.maximum(values, least))
+    gaps = locations - locations.mean(axis=0)
+    basis, size, _ = np.linalg.svd(gaps / np.ptp(gaps, axis=0).clip(1e-300), full_matrices=False)
+    basis = basis[:, size > 1e-6 * size[0]]
+    rotation, size, _ = np.linalg.svd((values / root)[:, None] * (vectors.T @ basis))
+    n_full = int(np.sum(values >= least))
+    n_trend = int(np.sum(size**2 >= least))
+    return Directions((vectors / root) @ rotation, values, n_full, n_trend if 3 * n_trend <= n_full else 0)
 
 
 def exchange_groups(covariance: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -93,7 +104,11 @@ def given_orbits(sample: Sample) -> bool:
 
 
 def compare_given_orbits(
-    moments: CountMoments, variant: Variant, n_resamples: int, rng: np.random.Generator
+    moments: CountMoments,
+    locations: np.ndarray,
+    variant: Variant,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits.
 
@@ -102,7 +117,7 @@ def compare_given_orbits(
     n = len(moments.probabilities)
     gap = moments.counts - moments.expected
     result = ModeComparison(FlowComparison(), -gap / n, single_counts(moments))
-    found = directions(moments.covariance, least=0.5)
+    found = directions(moments.covariance, locations, least=0.5)
     if found.variances.max() < MIN_EXCHANGE:
         return result._replace(reason="nothing moves")
     variances = np.concatenate([found.variances, np.diag(moments.covariance)])
@@ -114,15 +129,55 @@ def compare_given_orbits(
 
 
 def compare_with_chi2(gap: np.ndarray, found: Directions) -> FlowComparison:
-    """Q = |columns' gap|^2 of gap = counts - expected against chi-square."""
-    statistic = float(np.sum((gap @ found.columns) ** 2))
-    return FlowComparison(statistic, float(special.chdtrc(found.n_full, statistic)), None, found.n_full)
+    """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
+    squares = (gap @ found.columns) ** 2
+    statistic = float(squares.sum())
+    k, r = found.n_full, found.n_trend
+    whole = float(special.chdtrc(k, statistic))
+    if not r:
+        return FlowComparison(statistic, whole, None, k)
+    trend = float(special.chdtrc(r, squares[:r].sum()))
+    smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
+    return FlowComparison(statistic, joint_probability(smallest, k, r), None, k, trend)
 
 
 def rank_forms(projections: np.ndarray, found: Directions) -> FlowComparison:
-    """Rank |row|^2 of the first of the `projections` (1 + B, k) among all rows."""
-    forms = np.sum(projections**2, axis=1)
-    return FlowComparison(float(forms[0]), float(upper_ranks(forms)[0]), forms[1:], found.n_full)
+    """Rank |row|^2 of the first of the `projections` (1 + B, k), with its trend part if that is examined.
+
+    With a trend the p-value is that of min(p_Q / 0.8, p_trend / 0.2), ranked among the same samples.
+    """
+    squares = projections**2
+    whole = squares.sum(axis=1)
+    ranks = upper_ranks(whole)
+    trend = np.nan
+    if found.n_trend:
+        trend_ranks = upper_ranks(squares[:, : found.n_trend].sum(axis=1))
+        trend = float(trend_ranks[0])
+        ranks = np.minimum(ranks / (1 - TREND_LEVEL), trend_ranks / TREND_LEVEL)
+    p = float(np.mean(ranks <= ranks[0] * (1 + 1e-12)))
+    return FlowComparison(float(whole[0]), p, whole[1:], found.n_full, trend)
+
+
+def joint_probability(smallest: float, k: int, r: int) -> float:
+    """P(min(p_Q / 0.8, p_T / 0.2) <= smallest), Q chi-square in k directions and T its part in r of them.
+
+    It is P(Q >= a) + P(T >= b, Q < a), a and b the quantiles; Q - T is independent of T.
+    """
+    from scipy.integrate import quad
+
+    if smallest >= 1 / (1 - TREND_LEVEL):
+        return 1.0
+    a = special.chdtri(k, (1 - TREND_LEVEL) * smallest)
+    b = special.chdtri(r, TREND_LEVEL * smallest)
+    if b >= a:
+        return (1 - TREND_LEVEL) * smallest
+
+    def density(t: float) -> float:
+        log_chi2 = (r / 2 - 1) * np.log(t) - t / 2 - r / 2 * np.log(2) - special.gammaln(r / 2)
+        return float(np.exp(log_chi2) * special.chdtr(k - r, a - t))
+
+    only_trend = quad(density, b, a, epsabs=0, epsrel=1e-8, limit=200)[0]
+    return min(1.0, (1 - TREND_LEVEL) * smallest + only_trend)
 
 
 def jumped_counts(probabilities: np.ndarray, rng: np.random.Generator, n_resamples: int) -> np.ndarray:
@@ -188,11 +243,11 @@ def compare_in_blocks(
         if result.reason is not None:
             return result
     flow, covariance = flows_within(compared, moments.probabilities, found)
-    seen = directions(covariance, MIN_VARIANCE_FOR_CHI2)
+    seen = directions(covariance, table.locations[compared], MIN_VARIANCE_FOR_CHI2)
     if seen.variances.max() < MIN_EXCHANGE:
         return result._replace(reason="nothing moves")
     features = flow @ seen.columns
-    blocks = cut_sample(sample, features)
+    blocks = cut_sample(sample, features, features[:, : seen.n_trend])
     if not blocks.enough:
         return result._replace(reason="few groups" if summary is None else _rare_changes(summary))
     net[compared] = flow.sum(axis=0) / found.weight.sum()
@@ -286,14 +341,14 @@ def flows_within(
     return flow, np.diag((weight * weighted).sum(axis=0)) - weighted.T @ weighted
 
 
-def cut_sample(sample: Sample, features: np.ndarray, rarer: float = 1.0) -> Blocks:
+def cut_sample(sample: Sample, *parts: np.ndarray, rarer: float = 1.0) -> Blocks:
     """Blocks of draws whose sums of features are nearly independent.
 
     Groups of draws are blocks, or single draws, at most 100 of them together; chains are cut by the largest
-    autocorrelation time, times `rarer`, of the contributions f_t' sum f of the `features` (n, k).
+    autocorrelation time, times `rarer`, of the contributions f_t' sum f of the `parts` (n, k).
     """
     if sample.chain is not None:
-        tau = autocorrelation_time(features @ features.sum(axis=0), sample.chain)
+        tau = max(autocorrelation_time(part @ part.sum(axis=0), sample.chain) for part in parts)
         return cut_blocks(rarer * tau, sample.chain)
     if sample.threads is not None:
         cell, share = sample.threads
@@ -338,7 +393,7 @@ def compare_steps(
     blocks = cut_sample(sample, features, rarer=max(1.0, np.sqrt(k / 5)))
     comparison = FlowComparison()
     if k and blocks.enough:
-        whole = Directions(np.empty((0, k)), np.empty(0), k)
+        whole = Directions(np.empty((0, k)), np.empty(0), k, 0)
         comparison = sign_flips(features, blocks, whole, n_resamples, rng)
     error = block_standard_error(block_sums(net - mean, blocks.label, blocks.share)) / n
     return comparison, DisplacementTable(flows.steps, mean, error)

@@ -85,6 +85,9 @@ def flux_test(
 
         Q = (sum F)' V^+ (sum F)  ~  chi-square with rank V degrees of freedom.
 
+    If the modes span at most a third as many dimensions, the part of Q in those combinations of F that are
+    linear in the mode locations, a trend of the weights, has a part in the statistic of its own.
+
     If the modes are part of a lattice too large to be listed, draws are moved by its displacements v instead,
     f_v(x) = min(1, p(x+v)/p(x)) - min(1, p(x-v)/p(x)), and Hotelling's T2 of the means of f_v is used.
 
@@ -216,7 +219,9 @@ def _test_modes(case: FluxCase) -> FluxResult:
     group = exchange_groups(moments.covariance, moments.expected)
     table = mode_table(found, group, modes.locations, sample)
     if given_orbits(sample):
-        part = compare_given_orbits(moments, case.variant, case.n_resamples, case.test_stream)
+        part = compare_given_orbits(
+            moments, modes.locations, case.variant, case.n_resamples, case.test_stream
+        )
     else:
         part = compare_in_blocks(sample, found, moments, table, case.n_resamples, case.test_stream)
     implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)
@@ -302,6 +307,7 @@ def _as_result(
         modes=case.modes,
         n_contributing=moving,
         degrees_of_freedom=comparison.degrees_of_freedom,
+        trend_pvalue=comparison.trend_pvalue,
         variant=variant,
         **fields,
     )

@@ -325,6 +325,8 @@ class FluxResult(GofResult):
     efficiency : float
         Share of the variance of the counts that is left given the orbits; NaN with displacements.
     degrees_of_freedom : int
+    trend_pvalue : float
+        p-value of a trend of the weights over the mode locations; NaN where these span too many dimensions.
     variant : str
         How the p-value was found: "asymptotic", "exact", or for chains, groups and weighted draws "block
         signs".
@@ -344,6 +346,7 @@ class FluxResult(GofResult):
     n_contributing: int
     efficiency: float = np.nan
     degrees_of_freedom: int
+    trend_pvalue: float = np.nan
     variant: FluxVariant
     inconclusive_reason: FluxReason | None = None
 
