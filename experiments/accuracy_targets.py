@@ -217,6 +217,22 @@ def latent_series() -> tuple[sc.Target, None]:
     return sc.from_jax(log_density, 60), None
 
 
+def skew_series() -> tuple[sc.Target, Callable]:
+    """A log-gamma variable, a logistic one about half its square, and a Gaussian about that, d = 3."""
+
+    def log_density(x):
+        noise = (x[1] - 0.5 * x[0] ** 2) / 0.6
+        last = (x[2] - 0.7 * x[1]) / 0.5
+        return 2 * x[0] - jnp.exp(x[0]) - noise - 2 * jnp.logaddexp(0.0, -noise) - 0.5 * last**2
+
+    def sample(n, rng):
+        first = np.log(rng.gamma(2.0, size=n))
+        second = 0.5 * first**2 + 0.6 * rng.logistic(size=n)
+        return np.stack([first, second, 0.7 * second + 0.5 * rng.normal(size=n)], axis=1)
+
+    return sc.from_jax(log_density, 3), sample
+
+
 TARGETS = {
     function.__name__: function
     for function in (
@@ -232,6 +248,7 @@ TARGETS = {
         hidden_markov,
         hierarchical_counts,
         latent_series,
+        skew_series,
     )
 }
 

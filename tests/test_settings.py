@@ -138,9 +138,7 @@ def test_a_given_perturbation_is_in_the_settings(name, mixture):
     first = test(draws, mixture, perturbation=moved, rng=3, **FEW)
     assert first.settings["perturbation"] is moved
     assert same(first, test(draws, mixture, **first.settings))
-    written = json.loads(first.to_json())["settings"]["perturbation"]
-    assert written.pop("acceptance") == moved.acceptance.tolist()
-    assert written == {"theta": [0.8], "n_steps": 5, "accept": "metropolis", "seed": 0}
+    assert json.loads(first.to_json())["settings"]["perturbation"] == repr(moved)
 
 
 def test_too_few_replicates_for_a_rejection_are_warned_of(mixture):

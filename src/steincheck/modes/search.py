@@ -220,8 +220,14 @@ def box_search_core(
 
 
 def as_starts(starts: Any, dim: int) -> np.ndarray | None:
-    """Starts (n, d) that a user gives, or None."""
-    return None if starts is None else as_matrix(starts, dim, minimum=1, name="starts")
+    """Starts (n, d) that a user gives, or None; raises where numbers are too far apart to show a mode."""
+    if starts is None:
+        return None
+    x = as_matrix(starts, dim, minimum=1, name="starts")
+    size = np.abs(x).max()
+    if size > 1e15:  # neighbouring numbers are 0.1 apart there
+        raise ValueError(f"`starts` must be within 1e+15 of 0, got {size:.4g}: rounding hides modes there")
+    return x
 
 
 def as_box(bounds: Any, dim: int, modes: Any = None) -> np.ndarray | None:
