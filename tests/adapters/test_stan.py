@@ -89,7 +89,7 @@ def test_a_model_of_bridgestan(bridge):
     np.testing.assert_allclose(bridge.constrain(u), np.stack([mu, tau], axis=1))
     np.testing.assert_allclose(bridge.unconstrain({"tau": tau, "mu": mu}), u)
     assert (bridge.names, bridge.constrained_names) == (("mu", "log tau"), ("mu", "tau"))
-    with pytest.raises(ValueError, match=r"rows \[1\] \(counted from 0\); at row 1, tau = -2"):
+    with pytest.raises(ValueError, match=r"rows \[1\] \(counted from 0\); at row 1 the parameters are"):
         bridge.unconstrain({"mu": np.zeros(3), "tau": np.array([1.0, -2, 1])})
 
 
