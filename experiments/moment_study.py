@@ -190,6 +190,19 @@ def narrow_mode(n: int, rng: np.random.Generator, repetition: int) -> Events:
     return {"moments": result.pvalue <= LEVEL, "named": named(result, "scale", {"x[0]"}, 0)}
 
 
+def light_mode(n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """One of five modes 6 apart has a tenth of the mass, and draws 1.35 times too wide."""
+    draws, test = rng.spawn(2)
+    angle = 2 * np.pi * np.arange(5) / 5
+    means = 3 / np.sin(np.pi / 5) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    target = sc.models.gaussian_mixture(means, weights=[0.1, *[0.225] * 4])
+    x, label = target.sample_with_labels(n, draws)
+    x[label == 0] = means[0] + 1.35 * (x[label == 0] - means[0])
+    problem = Problem(target, means, target.sample)
+    known = stats.chi2.sf(np.sum((x[label == 0] - means[0]) ** 2), 2 * np.sum(label == 0))
+    return {"moments": moments(x, problem, test).pvalue <= LEVEL, "oracle": known <= LEVEL}
+
+
 def one_of_five(n: int, rng: np.random.Generator, repetition: int) -> Events:
     """One coordinate of one of five modes 1.5 times too wide."""
     draws, test = rng.spawn(2)
@@ -258,6 +271,7 @@ def cases() -> dict[str, Case]:
         "Gaussian for t3 d=1": Case(gaussian_for_t, (1000,), 100),
         "narrow mode twice too wide": Case(narrow_mode, (1000,), 100),
         "one of five modes 1.5 times too wide": Case(one_of_five, (2000,), 100),
+        "light mode of five 1.35 times too wide": Case(light_mode, (500, 1000), 100),
         "mean-field d=10, rho=.9": Case(mean_field, (1000, 4000), 100),
     }
     table["power, bent d=10"] = Case(partial(bent, 10), (500,), 100)

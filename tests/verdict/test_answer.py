@@ -317,7 +317,7 @@ def test_a_single_outlier_is_named_and_moves_no_number_of_the_density(outlier):
     assert "row 3" in verdict.sentence
     assert verdict.accuracy[0].sd == pytest.approx(1.0, rel=0.01)
     assert verdict.accuracy[0].draws_sd == pytest.approx(x[:, 0].std())
-    assert verdict.advice == ("inspect the draws named above: a few wrong ones can spoil means and sds",)
+    assert verdict.advice[0].startswith("inspect the draws named above")
 
 
 def test_shares_of_the_density_are_right_whatever_the_shape_of_the_draws():

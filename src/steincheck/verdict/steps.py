@@ -125,6 +125,8 @@ def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     target, log_q = arguments["target"], settings["log_q"]
     by_name = {name: settings[name] for name in ("weights", "log_weights")}
     read = to_unconstrained(arguments["draws"], target, **by_name)
+    if log_q is not None and read.weight is not None:
+        raise ValueError("`log_q` and weights must not both be given: the weights of draws from q are p / q")
     if log_q is not None:
         log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
     limits = as_budget(settings["max_evaluations"], settings["max_seconds"])
