@@ -6,8 +6,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import matplotlib.pyplot as plt
 import pytest
 
+import steincheck as sc
 from steincheck import cli
 
 pytestmark = pytest.mark.browser
@@ -46,6 +48,17 @@ def report(tmp_path_factory):
             cli.main()
     assert stop.value.code in (0, None)
     return path
+
+
+def test_the_picture_of_the_readme_is_made_of_its_lines():
+    lines = {}
+    exec((IMAGES.parents[1] / "README.md").read_text().split("```python\n")[1].split("```")[0], lines)
+    verdict = sc.check(lines["draws"], lines["target"], rng=0)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
+    sc.plot.draws(lines["draws"], verdict=verdict, target=lines["target"], ax=left)
+    sc.plot.mode_shares(verdict.mode_table, ax=right)
+    figure.savefig(IMAGES / "example.png")
+    assert [text.get_text() for text in right.get_yticklabels()] == ["mode 0", "mode 1"]
 
 
 @pytest.fixture(scope="module")
