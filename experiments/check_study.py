@@ -8,6 +8,9 @@ of positive and bounded parameters, on their own scale and by `unbounded`; the k
 independent draws whose scores are skew, modes given; the kernel test beside, and whether it warns. missing:
 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched. wrong: one thing
 is wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
+hierarchy: draws of a mean-field Gaussian for 45 parameters; "in order" says that the first three findings are
+the parameters with the largest errors in order, or of errors less than .05 apart, and "sizes" that the
+intervals of these three hold the true size.
 
 Rows go to results/check_study.csv.
 """
@@ -23,8 +26,9 @@ import numpy as np
 from jax.scipy import stats
 
 import steincheck as sc
+from steincheck.target import to_constrained
 
-from . import mode_targets
+from . import accuracy_study, accuracy_targets, mode_targets
 from .counting import Case, CountedStudy, Events
 from .targets import Sampler, funnel, gaussian, log_gamma, student
 
@@ -171,6 +175,28 @@ def wrong(target: sc.Target, sample: Sampler, n: int, rng: np.random.Generator, 
     return events(verdict) | {"named": any("x[0]" in finding.parameters for finding in verdict.findings)}
 
 
+def hierarchy(n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """The largest errors of a mean-field fit, by name and size."""
+    known = accuracy_targets.case("hierarchical_counts")
+    mean, covariance = accuracy_study.gaussian_fit("hierarchical_counts", "mean_field")
+    x = mean + rng.normal(size=(n, len(mean))) * np.sqrt(np.diag(covariance))
+    verdict = check(x, known.target, rng, modes=known.modes)
+    values, names = to_constrained(x, known.target)
+    truth = known.truth
+    of_mean = (values.mean(axis=0) - truth.mean) / truth.sd
+    of_sd = np.log(values.std(axis=0) / truth.sd)
+    sizes = dict(zip(names, np.maximum(np.abs(of_mean), np.abs(of_sd)), strict=True))
+    largest = sorted(sizes.values(), reverse=True)
+    ordered, held = [], []
+    for finding, size in zip(verdict.findings[:3], largest, strict=False):
+        name = finding.parameters[0]
+        k = names.index(name)
+        actual = of_mean[k] if finding.kind == "mean" else np.exp(of_sd[k])
+        ordered.append(sizes[name] > size - 0.05)
+        held.append(finding.interval[0] <= actual <= finding.interval[1])
+    return {"misfit": verdict.fits is False, "in order": all(ordered), "sizes": all(held)}
+
+
 def cases() -> Iterator[tuple[str, Case]]:
     """All cases by name."""
     for name, n, target, sample, modes in level_cases():
@@ -187,6 +213,7 @@ def cases() -> Iterator[tuple[str, Case]]:
     for name in mode_targets.TARGETS:
         if name not in ONE_MODE:
             yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)
+    yield "hierarchy, d = 45", Case(hierarchy, (1000,), 40)
     for d in (5, 20, 50):
         for fault, sample in wrong_cases(d):
             yield f"wrong, {fault}, d = {d}", Case(partial(wrong, gaussian(d).target, sample), (1000,), 100)
