@@ -125,19 +125,6 @@ def bimodal_draws(weight, n, rng):
     return np.where(rng.random((n, 1)) < weight, 0.0, 6.0) + rng.normal(size=(n, 1))
 
 
-def importance_draws(kind, n, dim, rng):
-    """Draws of a density that is wider than the standard normal, and the logarithms of their weights.
-
-    "wide" is a normal with standard deviation 1.5, "t5" Student's t with 5 degrees of freedom.
-    """
-    x = rng.normal(size=(n, dim))
-    if kind == "wide":
-        return 1.5 * x, -0.5 * np.sum(x**2, axis=1) * (1.5**2 - 1)
-    x /= np.sqrt(rng.chisquare(5, size=(n, 1)) / 5)
-    r2 = np.sum(x**2, axis=1)
-    return x, -0.5 * r2 + 0.5 * (5 + dim) * np.log1p(r2 / 5)
-
-
 def noisy_rbm(noise, n, rng, dim=20, hidden=8):
     """The paper's standard Gaussian-Bernoulli RBM, and draws of one whose B has noise on it."""
     b_matrix, b, c = (

@@ -49,6 +49,8 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     for block in CODE.findall((DOCS / page).read_text()):
         exec(compile(block, page, "exec"), scope)
     plt.close("all")
+    for name in [name for name in scope if name.startswith("test_")]:
+        scope[name]()  # a page may show how to write one
     for name, fits in EXPECTED.get(page, {}).items():
         assert scope[name].fits is fits, str(scope[name])
 

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import assert_level, assert_power, assert_uniform, bimodal, bimodal_draws, standard_normal
+from harness import assert_power, standard_normal
 from scipy import stats
 from scipy.optimize import approx_fprime
 
@@ -61,20 +61,6 @@ def test_chunks_do_not_show_and_a_new_n_compiles_nothing():
         pooled = sum(part.n * getattr(part, name) for part in parts) / len(x)
         np.testing.assert_allclose(getattr(whole, name), pooled, rtol=1e-11, atol=1e-12)
     assert fssd._weighted_features._cache_size() == size
-
-
-@pytest.mark.slow
-def test_level_over_500_samples_of_two_modes_and_power_against_a_shift():
-    rng = np.random.default_rng(6)
-
-    def pvalues(count, shift):
-        samples = (bimodal_draws(0.5, 500, rng) + shift for _ in range(count))
-        return [fssd_test(x, bimodal(), check_score=False, rng=rng).pvalue for x in samples]
-
-    correct = pvalues(500, 0.0)
-    assert_uniform(correct)
-    assert_level(correct, (0.05, 0.2), exact=True)
-    assert_power(pvalues(15, 0.4), 13 / 15)
 
 
 def test_training_finds_the_place():

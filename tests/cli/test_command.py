@@ -184,7 +184,6 @@ ERRORS = [
     ("check good.csv --target model.py:target --json o.json --report o.json", "an input or another output"),
     ("check few.npz --target model.py:target", "few.npz"),
     ("calibrate --target model.py:normal --n 50", "`sample` must be a function (n, rng) -> draws"),
-    ("chekc", "invalid choice: 'chekc'"),
 ]
 
 
@@ -201,8 +200,6 @@ FAILING = [
     ("x = 1\ndef f(:\n", ["line 2", "SyntaxError"]),
     ("def deep():\n    return 1 / 0\nx = deep()\n", ["line 3", "line 2", "ZeroDivisionError"]),
     ("raise SystemExit(0)\n", ["the target file fails", "line 1", "SystemExit: 0"]),
-    ("raise EOFError\n", ["line 1", "EOFError"]),
-    ("raise BaseException('stop')\n", ["line 1", "BaseException: stop"]),
 ]
 
 

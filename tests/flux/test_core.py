@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 from flux_problems import FAR, NEAR, arcs, draw, mixture, odd_anchors
@@ -5,6 +7,7 @@ from harness import assert_level, assert_power, assert_uniform
 from scipy import stats
 
 import steincheck as sc
+from experiments.weights_study import row_of_modes, weighted_draws
 from steincheck.flux import core, flux_test
 from steincheck.flux.orbits import Anchors
 
@@ -79,28 +82,11 @@ def test_a_trend_is_found_where_the_whole_is_in_doubt(variant):
     assert result.pvalue < whole
 
 
-@pytest.mark.slow
-def test_level_where_modes_are_rare():
-    """They need no rule of their own: their variance is raised to half a draw."""
-    means = 30.0 * np.arange(20)[:, None]
-    target = sc.models.gaussian_mixture(means, weights=np.r_[1 - 19 * 0.0006, np.full(19, 0.0006)])
-    results = [flux_test(target.sample(1000, k), target, modes=means, rng=k) for k in range(60)]
-    assert_level([result.pvalue for result in results])
-    assert_level([np.nanmin(result.mode_pvalues) <= 0.05 for result in results])
-
-
 class TestWeights:
     """Importance samples of two equal Gaussians, from a t with 5 degrees of freedom at each of them."""
 
-    places = np.array([[-4.0, 0.0], [4.0, 0.0]])
-    target = sc.models.gaussian_mixture(places)
-
-    def sample(self, n, rng, wrong=1.0):
-        """Draws and log weights, those of the right half times `wrong`."""
-        z = rng.standard_t(5, size=(n, 2))
-        x = self.places[rng.integers(2, size=n)] + z
-        log_q = np.logaddexp(*(stats.t.logpdf(x - place, 5).sum(axis=1) for place in self.places))
-        return x, self.target.log_density(x) - log_q + np.log(wrong) * (x[:, 0] > 0)
+    target, places = row_of_modes(2, 2)
+    sample = staticmethod(functools.partial(weighted_draws, 2, 2, "t5"))
 
     @pytest.mark.slow
     def test_level_and_power(self):
@@ -109,23 +95,23 @@ class TestWeights:
         good, bad = (
             [
                 flux_test(x, self.target, modes=self.places, log_weights=log_w, rng=rng).pvalue
-                for x, log_w in (self.sample(200, rng, wrong) for _ in range(100))
+                for x, log_w in (self.sample(wrong, 200, rng) for _ in range(100))
             ]
-            for wrong in (1.0, 0.5)
+            for wrong in ("", "half")
         )
         assert_level(good)
         assert_power(bad, 0.95)
 
     def test_shares_are_weighted(self):
-        x, log_w = self.sample(1000, np.random.default_rng(1), 0.5)
+        x, log_w = self.sample("half", 1000, np.random.default_rng(1))
         result = flux_test(x, self.target, modes=self.places, log_weights=log_w, rng=0)
         weight = np.exp(log_w)
         np.testing.assert_allclose(
-            result.mode_table.observed[1], weight[x[:, 0] > 0].sum() / weight.sum(), atol=1e-12
+            result.mode_table.observed[1], weight[x[:, 0] > 4].sum() / weight.sum(), atol=1e-12
         )
         np.testing.assert_allclose(result.mode_table.implied, 0.5, atol=0.02)
         assert result.variant == "block signs"
-        assert result.net_flow[0] < 0 < result.net_flow[1]
+        assert result.net_flow[1] < 0 < result.net_flow[0]
         assert result.chains is None
         again = flux_test(x, self.target, modes=self.places, weights=3 * weight, rng=0)
         assert again.pvalue == result.pvalue
@@ -133,7 +119,7 @@ class TestWeights:
             flux_test(x, self.target, modes=self.places, weights=weight, variant="exact")
 
     def test_equal_weights_change_nothing_but_the_null_distribution(self):
-        x, _ = self.sample(500, np.random.default_rng(2))
+        x, _ = self.sample("", 500, np.random.default_rng(2))
         plain = flux_test(x, self.target, modes=self.places)
         equal = flux_test(x, self.target, modes=self.places, weights=np.full(500, 7.0), rng=0)
         assert equal.statistic == pytest.approx(plain.statistic)

@@ -15,11 +15,10 @@ from flux_problems import (
     odd_anchors,
     stuck_chains,
 )
-from harness import REFERENCE, assert_coverage, assert_level, assert_power
+from harness import REFERENCE, assert_level, assert_power
 from scipy import stats
 
 import steincheck as sc
-from experiments.flux_study import lumpy
 from steincheck.flux import core, flux_test, importance_weights, orbits
 from steincheck.flux.comparison import hotelling
 from steincheck.flux.orbits import carry_along_steps, fit_mixture, lattice_steps, local_anchors, mode_anchors
@@ -282,22 +281,6 @@ class TestCovariance:
         ratio = np.diag(chains) / np.diag(alone)
         assert np.all((ratio > 0.3) & (ratio < 2.5))  # 20 blocks
         assert quantile == pytest.approx(stats.t.ppf(0.975, 19))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampled", [(0.7, 0.2, 0.1), (0.3, 0.3, 0.4), (7 / 9, 2 / 9, 0.0)])
-def test_intervals_cover(sampled):
-    """Modes of two Gaussians each: no linear map carries one upon another, and shares are uncertain."""
-    target, modes, _ = lumpy()
-    weights = np.select([modes.locations[:, 0] > 7, modes.locations[:, 1] > 7], [0.2, 0.1], 0.7)
-    rng, hits, wide = np.random.default_rng(15), 0, 0
-    for _ in range(60):
-        x = target.sample(600, rng, weights=0.5 * np.tile(sampled, 2))
-        low, high = flux_test(x, target, modes=modes, anchors=1).mode_table.implied_interval.T
-        hits = hits + ((low <= weights) & (weights <= high))
-        wide = wide + (high - low) / 60
-    assert_coverage(hits, 60, 0.92)  # 95 % intervals, from an asymptotic standard error
-    assert np.all(wide < 0.06)  # an interval that covers by being wide would be no use
 
 
 class TestImportanceWeights:

@@ -1,6 +1,13 @@
 import pytest
 from matplotlib import pyplot as plt
 
+import steincheck as sc
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sc.models.gaussian_mixture([[-3.0], [3.0]])
+
 
 @pytest.fixture(autouse=True)
 def _draw_and_close_figures():

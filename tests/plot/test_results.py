@@ -3,16 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 
 import steincheck as sc
 from steincheck import plot
 from steincheck.result import ModeTable, pvalue_text
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sc.models.gaussian_mixture([[-3.0], [3.0]])
 
 
 def test_null_distribution(target):

@@ -12,11 +12,6 @@ from steincheck import plot
 from steincheck.result import Modes
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sc.models.gaussian_mixture([[-3.0], [3.0]])
-
-
 def test_the_density_of_narrow_modes():
     narrow = sc.models.gaussian_mixture([[-1000.0], [1000.0]], covariances=0.04)
     ax = plot.draws(narrow.sample(200, 0), modes=([[-1000.0], [1000.0]], [[[0.04]]] * 2), target=narrow)
@@ -138,13 +133,3 @@ def test_pairs_show_the_parameters_of_the_findings_in_order():
         plot.pairs(x, target, coordinates=[5])
     with pytest.raises(ValueError, match=r"`axes` must have shape \(2, 2\)"):
         plot.pairs(x, target, coordinates=[0, 1], axes=given[:1])
-
-
-def test_modes_may_be_given_with_covariances():
-    x = np.random.default_rng(0).normal(size=(100, 2))
-    location = np.zeros((1, 2))
-    pair = plot.draws(x, modes=(location, np.eye(2)[None]))
-    record = plot.draws(x, modes=sc.Modes(location, np.eye(2)[None], np.zeros(1)))
-    assert len(pair.lines) == len(record.lines) > len(plot.draws(x, modes=location).lines)
-    with pytest.raises(ValueError, match="`modes`"):
-        plot.draws(x, modes=(location, np.eye(3)[None]))

@@ -54,18 +54,6 @@ def test_single_tests_warn_of_skew_scores(test, options):
         test(draws, LOG_GAMMA, rng=0, **options)
 
 
-@pytest.mark.slow
-def test_correct_draws_with_skew_scores_are_not_rejected():
-    """The kernel test rejects a sixth of these samples, and says so; `check` makes no such test."""
-    at_mode = {"modes": [[np.log(0.05)] * 2], "max_evaluations": 2000, "max_seconds": None}
-    answers = [
-        sc.check(log_gamma_draws(0.05, 100, np.random.default_rng([3, k])), LOG_GAMMA, rng=k, **at_mode).fits
-        for k in range(100)
-    ]
-    assert_level([fits is False for fits in answers])
-    assert answers.count(None) >= 20
-
-
 def two_modes(ratio, apart=6.0):
     """Two Gaussians with standard deviations 1 and `ratio`, so many widths apart."""
     means = np.array([[0.0], [apart * (ratio + 1)]])

@@ -291,13 +291,6 @@ def test_small_levels_are_within_reach(alpha):
     assert sc.check(1.3 * draws, target, modes=[[0.0, 0.0]], alpha=alpha, rng=0).fits is False
 
 
-def test_the_example_of_the_readme_prints_what_it_says(capsys):
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)\n?  \.\.\.\n```", text, re.DOTALL).groups()
-    exec(code, {})
-    assert capsys.readouterr().out.startswith(printed)
-
-
 def test_a_light_mode_far_away_counts_in_the_errors():
     """Weight .008 at 30 standard deviations: most of the variance is there."""
     target = sc.models.gaussian_mixture([[0.0], [30.0]], weights=[0.992, 0.008])
