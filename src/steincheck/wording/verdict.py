@@ -257,13 +257,13 @@ ADVICE = {
     "p / q": "weight the draws: `check(draws, target, log_weights=log_p - log_q)`",
     "approximation": "use a richer family (full rank, a flow) or MCMC",
     "chains": "do not use these chains: look at step size, divergences and warm-up, and run them longer",
-    "weighted": "compare the density that was sampled with this one; a proposal nearer to it, more live points "
-    "or more particles give better weights",
+    "weighted": "compare the density that was sampled with this one; better weights come from a proposal "
+    "nearer to it, more live points or more particles",
     "unknown source": "if the draws come from an approximation, use a richer family (full rank, a flow) or "
     "MCMC; otherwise compare the density that was sampled with this one",
     "few draws": "draw a larger sample: no test finds a fault, and errors of this size may be chance",
-    "impossible": "inspect the draws named above: a few wrong ones, such as the warm-up of a chain, can spoil "
-    "means and sds",
+    "impossible": "inspect the draws named above: a few wrong ones, such as the warm-up of a chain, can "
+    "spoil means and sds",
     "odd chain": "look at the trace of what is named above; if the draws are weighted, give `weights`",
 }
 
