@@ -85,12 +85,6 @@ def check_shape(array: np.ndarray, shape: tuple[int, ...], name: str, words: str
         raise ValueError(f"`{name}` must hold {words}, shape {shape}, got shape {array.shape}")
 
 
-def check_size(array: np.ndarray, size: int, name: str, words: str) -> None:
-    """Raise unless the array has this size, `words` being what it holds: one number per draw, say."""
-    if array.size != size:
-        raise ValueError(f"`{name}` must hold {words}, shape {(size,)}, got shape {array.shape}")
-
-
 def as_positive(values: Any, name: str) -> np.ndarray:
     """A number or a 1-d array of numbers as an array (K,), all positive and finite."""
     array = np.atleast_1d(as_numbers(values, name, "a number or a 1-d array of numbers"))
@@ -234,15 +228,15 @@ def seeded(rng: Any, *, spawn: bool = False) -> tuple[np.random.Generator, Seed]
     >>> bool(generator.spawn(1)[0].random() == seeded(seed)[0].spawn(1)[0].random())
     True
     """
-    if isinstance(rng, np.random.Generator):
-        own = rng.spawn(1)[0] if spawn else rng
-        sequence: Any = own.bit_generator.seed_seq
-        return own, deepcopy(sequence)
-    if isinstance(rng, np.random.SeedSequence):
-        return as_generator(rng), deepcopy(rng)
     if rng is None:
         rng = np.random.SeedSequence().generate_state(1)[0]
-    return as_generator(rng), int(rng)
+    generator = as_generator(rng)
+    if isinstance(rng, np.random.Generator) and spawn:
+        generator = rng.spawn(1)[0]
+    if isinstance(rng, np.random.Generator | np.random.SeedSequence):
+        sequence: Any = generator.bit_generator.seed_seq
+        return generator, deepcopy(sequence)
+    return generator, int(rng)
 
 
 def integer_seed(rng: Any) -> int:
@@ -274,6 +268,15 @@ def announce(texts: Sequence[str]) -> None:
     """Warn of each of `texts` once, at the line that called the public function which calls this."""
     for text in dict.fromkeys(texts):
         warnings.warn(text, stacklevel=3)
+
+
+@contextmanager
+def needs(user: str, package: str, extra: str) -> Iterator[None]:
+    """Say what to install if an import of a package fails that only `user` needs."""
+    try:
+        yield
+    except ImportError:
+        raise ImportError(f"{user} needs {package}: pip install 'steincheck[{extra}]'") from None
 
 
 @contextmanager

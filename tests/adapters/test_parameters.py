@@ -25,9 +25,7 @@ def unconstrain(values):
     )
 
 
-PARAMETERS = Parameters(
-    ("mu", "tau", "w[0]", "w[1]", "w[2]", "p"), ("mu", "tau", "w", "w", "p"), constrain, unconstrain
-)
+PARAMETERS = Parameters(("mu", "tau", "w[0]", "w[1]", "w[2]", "p"), 5, constrain, unconstrain)
 
 
 def made():
@@ -52,7 +50,7 @@ def intervals(u):
 
 def test_coordinates_are_named_by_the_interval_or_by_the_element_they_begin():
     names = ("rho", "s", "b", *element_names("L", (3, 3)))
-    parameters = Parameters(names, ("rho", "s", "b", "L", "L", "L"), intervals, None)
+    parameters = Parameters(names, 6, intervals, None)
     target = with_parameters(sc.Target(lambda u: -np.sum(u**2, axis=1), dim=6), parameters)
     assert target.names[:3] == ("logit rho in (-1, 1)", "log(s - 2)", "-log(10 - b)")
     assert target.names[3:] == tuple(f"unconstrained L[{index}]" for index in ("1,0", "2,0", "2,1"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import require_kind
+from .._validation import needs, require_kind
 from ..draws import Draws, as_draws
 from ..result import Verdict
 from ..target.record import coordinate_names
@@ -37,11 +37,9 @@ def to_arviz(draws: DrawsLike, verdict: Verdict | None = None) -> Any:
     >>> to_arviz(draws).posterior["mu"].shape  # doctest: +SKIP
     (4, 100)
     """
-    try:
+    with needs("to_arviz", "ArviZ", "arviz"):
         import arviz
         import xarray
-    except ImportError:
-        raise ImportError("to_arviz needs ArviZ: pip install 'steincheck[arviz]'") from None
     groups = _groups(draws, xarray)
     attributes: dict[str, str] = {}
     if verdict is not None:

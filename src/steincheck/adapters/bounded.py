@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._validation import as_pairs, listed
-from ..draws.names import variable_of
 from ..target import Target, from_jax, require_target, score_at
 from ..target.record import made_by
 from ..typing import BoundsLike
@@ -58,8 +57,7 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
     pairs = _by_name(support, names) if isinstance(support, Mapping) else support
     low, high = as_pairs(pairs, target.dim, "support")
     scale = Scale(low, high)
-    owners = tuple(variable_of(name) for name in names)
-    parameters = Parameters(names, owners, scale.parameters, scale.coordinates)
+    parameters = Parameters(names, target.dim, scale.parameters, scale.coordinates)
     free = _of_batches(target, scale) if target.jax_log_density is None else _compiled(target, scale)
     if target.sample is not None:
         sample = target.sample

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import needs
 from ..draws.names import element_names
 from ..target import Target, from_jax
 from .parameters import Parameters, compiled_map, split, with_parameters
@@ -47,35 +50,30 @@ def from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target
     """
     if not callable(model):
         raise TypeError(f"`model` must be a function with NumPyro primitives, got {type(model).__name__}")
-    try:
+    with needs("from_numpyro", "NumPyro", "numpyro"):
         from numpyro import handlers
         from numpyro.infer import util
-    except ImportError:
-        raise ImportError("from_numpyro needs NumPyro: pip install 'steincheck[numpyro]'") from None
     with jax.enable_x64(True):
         args, kwargs = jax.tree.map(_in_double, (args, kwargs))
         try:
-            latent = _latent_shapes(model, args, kwargs)
+            parameter_shapes, shapes = _latent_shapes(model, args, kwargs)
         except TypeError as error:
             raise TypeError(f"`model` fails for the arguments given: {error}") from error
     model = handlers.seed(model, jax.random.key(0))  # for sites that are not substituted: none is left
-    shapes = {name: site.unconstrained for name, site in latent.items()}
-    parameter_shapes = {name: site.constrained for name, site in latent.items()}
 
     def log_density(point: Any) -> Any:
         return -util.potential_energy(model, args, kwargs, split(point, shapes))
 
     def constrain(point: Any) -> Any:
-        return _flat_values(util.constrain_fn(model, args, kwargs, split(point, shapes)), latent)
+        return _flat_values(util.constrain_fn(model, args, kwargs, split(point, shapes)), shapes)
 
     def unconstrain(row: Any) -> Any:
-        return _flat_values(util.unconstrain_fn(model, args, kwargs, split(row, parameter_shapes)), latent)
+        return _flat_values(util.unconstrain_fn(model, args, kwargs, split(row, parameter_shapes)), shapes)
 
     names = tuple(name for key, shape in parameter_shapes.items() for name in element_names(key, shape))
-    owners = tuple(key for key, shape in shapes.items() for _ in range(int(np.prod(shape))))
-    maps = compiled_map(constrain, len(owners)), compiled_map(unconstrain, len(names))
-    parameters = Parameters(names, owners, *maps)
-    return with_parameters(from_jax(log_density, len(owners)), parameters)
+    dim = sum(map(math.prod, shapes.values()))
+    maps = compiled_map(constrain, dim), compiled_map(unconstrain, len(names))
+    return with_parameters(from_jax(log_density, dim), Parameters(names, dim, *maps))
 
 
 def _in_double(leaf: Any) -> Any:
@@ -85,31 +83,26 @@ def _in_double(leaf: Any) -> Any:
     return leaf
 
 
-class SiteShapes(NamedTuple):
-    """Of the value of a latent site, as stored and in unconstrained space."""
-
-    constrained: tuple[int, ...]
-    unconstrained: tuple[int, ...]
-
-
 def _latent_shapes(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, SiteShapes]:
-    """The latent sites in the order of the model, found by tracing: nothing is computed."""
+) -> list[dict[str, tuple[int, ...]]]:
+    """Shapes of the latent sites in the order of the model, as stored and in unconstrained space.
+
+    They are found by tracing: nothing is computed.
+    """
     from numpyro import handlers
     from numpyro.infer import init_to_uniform, util
 
-    def record(key: Any) -> None:
+    def values(key: Any) -> list[OrderedDict[str, Any]]:
         seeded = handlers.seed(model, key)
         started = handlers.substitute(seeded, substitute_fn=init_to_uniform)  # some sites cannot be sampled
         sites = handlers.trace(started).get_trace(*args, **kwargs)
-        values = {name: site["value"] for name, site in _latent_sites(sites).items()}
-        free = util.unconstrain_fn(seeded, args, kwargs, values)
-        found.update({name: SiteShapes(jnp.shape(values[name]), jnp.shape(free[name])) for name in values})
+        stored = OrderedDict((name, site["value"]) for name, site in _latent_sites(sites).items())
+        free = util.unconstrain_fn(seeded, args, kwargs, stored)
+        return [stored, OrderedDict((name, free[name]) for name in stored)]
 
-    found: dict[str, SiteShapes] = {}
-    jax.eval_shape(record, jax.random.key(0))
-    return found
+    found = jax.eval_shape(values, jax.random.key(0))
+    return [{name: value.shape for name, value in kind.items()} for kind in found]
 
 
 def _latent_sites(sites: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,5 +124,5 @@ def _latent_sites(sites: Mapping[str, Any]) -> dict[str, Any]:
     return latent
 
 
-def _flat_values(values: dict[str, Any], order: Mapping[str, Any]) -> Any:
+def _flat_values(values: Mapping[str, Any], order: Iterable[str]) -> Any:
     return jnp.concatenate([jnp.ravel(values[name]) for name in order])

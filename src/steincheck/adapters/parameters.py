@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy import special
 
 from .._validation import as_numbers, listed_rows
 from ..draws import read_as_draws
@@ -131,24 +130,20 @@ def parameter_scales(target: Target) -> dict[str, ParameterScale]:
 def _scales(points: np.ndarray, values: np.ndarray, names: Sequence[str]) -> dict[int, ParameterScale]:
     """The scales of coordinates that show one parameter, from coordinates (4, d) and parameters (4, k).
 
-    A parameter between edges is an increasing linear function of y, exp y, -exp(-y) or 1 / (1 + exp(-y)).
+    A parameter between edges is an increasing linear function of one between -inf, 0 and 1, with slope 1 if
+    an edge is infinite.
     """
     found: dict[int, ParameterScale] = {}
-    shapes = {
-        (False, False): points,
-        (True, False): np.exp(points),
-        (False, True): -np.exp(-points),
-        (True, True): special.expit(points),
-    }
-    for (below, above), images in shapes.items():
+    for low, high in ((-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0), (0.0, 1.0)):
+        images = Scale(low, high).parameters(points)
         column = _same_column(images, values)
         for j in np.flatnonzero(column >= 0).tolist():
             x, y = values[:, column[j]], images[:, j]
             slope = _short((x[1] - x[0]) / (y[1] - y[0]), 1.0)
             start = _short(x[0] - slope * y[0], np.abs(x).max())
-            end = start + slope if below else start
-            if slope > 0 if below and above else slope == 1 and (below or above or start == 0):
-                edges = (start if below else -np.inf, end if above else np.inf)
+            shifted_only = slope == 1 and (start == 0 or low == 0 or high == 0)
+            if shifted_only or (slope > 0 and high == 1):
+                edges = (start + slope * low, start + slope * high)
                 found.setdefault(j, ParameterScale(names[column[j]], int(column[j]), *edges))
     return found
 
@@ -177,14 +172,14 @@ class Parameters:
     """The parameters of a model and how they are transformed to unconstrained space."""
 
     names: tuple[str, ...]  #: (k,) of the parameters, as ArviZ writes them
-    owners: tuple[str, ...]  #: (d,) the variable that each coordinate belongs to
+    dim: int  #: of unconstrained space
     constrain: Batch  #: (n, d) -> (n, k)
     unconstrain: Batch  #: (n, k) -> (n, d); NaN or infinite outside the support
 
     @cached_property
     def example(self) -> tuple[np.ndarray, np.ndarray]:
         """A few points and the parameters there."""
-        points = probe_points(len(self.owners))
+        points = probe_points(self.dim)
         return points, np.asarray(self.constrain(points))
 
     def coordinate_names(self) -> list[str]:
@@ -196,7 +191,7 @@ class Parameters:
         points, values = self.example
         scales = _scales(points, values, self.names)
         names = {j: scale.coordinate for j, scale in scales.items()}
-        others = [j for j in range(len(self.owners)) if j not in names]
+        others = [j for j in range(self.dim) if j not in names]
         moved = np.tile(points[0], (len(others), 1))
         moved[range(len(others)), others] += 0.5
         changed = np.asarray(self.constrain(moved)) != values[0] if others else ()
@@ -205,7 +200,7 @@ class Parameters:
             k = next(k for k in np.flatnonzero(change).tolist() if k not in taken)
             taken.add(k)
             names[j] = f"unconstrained {self.names[k]}"
-        return [names[j] for j in range(len(self.owners))]
+        return [names[j] for j in range(self.dim)]
 
     def coordinates_of(self, values: np.ndarray) -> np.ndarray:
         """Coordinates (n, d) of draws (n, k) of the parameters; an error names rows outside the support."""

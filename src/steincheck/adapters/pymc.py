@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._validation import needs
 from ..draws.names import element_names
 from ..target import Batch, Target, from_jax
 from .parameters import Parameters, split, with_parameters
@@ -46,10 +47,8 @@ def from_pymc(model: Any) -> Target:
     >>> sc.from_pymc(model).names  # doctest: +SKIP
     ['log tau']
     """
-    try:
+    with needs("from_pymc", "PyMC", "pymc"):
         import pymc
-    except ImportError:
-        raise ImportError("from_pymc needs PyMC: pip install 'steincheck[pymc]'") from None
     if not isinstance(model, pymc.Model):
         raise TypeError(f"`model` must be a pymc.Model, got {type(model).__name__}")
     _check_variables(model)
@@ -61,13 +60,9 @@ def from_pymc(model: Any) -> Target:
     free = _shapes(model, points)
     shapes = _shapes(model, constrain(*points))
     names = [name for rv in model.free_RVs for name in element_names(rv.name, _axes(model, rv.name, shapes))]
-    parameters = Parameters(
-        tuple(names),
-        tuple(key for key, shape in free.items() for _ in range(int(np.prod(shape)))),
-        _rows(constrain, free),
-        _rows(_function(stand_ins, coordinates), shapes),
-    )
-    return with_parameters(_density(model, free), parameters)
+    maps = _rows(constrain, free), _rows(_function(stand_ins, coordinates), shapes)
+    target = _density(model, free)
+    return with_parameters(target, Parameters(tuple(names), target.dim, *maps))
 
 
 def _shapes(model: Any, values: Sequence[Any]) -> ShapeByName:

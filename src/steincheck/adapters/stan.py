@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import shown
+from .._validation import needs, shown
 from ..draws.names import counted_from_0
 from ..target import Target
 from .parameters import Parameters, with_parameters
@@ -63,19 +63,17 @@ def from_stan(program: Any, data: Any = None) -> Target:
     else:
         model = StanModel(str(compile_program(program)), _as_json(data))
     names = tuple(counted_from_0(name) for name in model.parameter_names)
-    owners = tuple(name.partition(".")[0] for name in model.coordinate_names)
-    if not owners:
+    dim = len(model.coordinate_names)
+    if not dim:
         raise ValueError("`program` must have parameters: there is nothing to test without any")
-    parameters = Parameters(names, owners, model.constrain, model.unconstrain)
-    return with_parameters(Target(model.log_density, model.score, dim=len(owners)), parameters)
+    parameters = Parameters(names, dim, model.constrain, model.unconstrain)
+    return with_parameters(Target(model.log_density, model.score, dim=dim), parameters)
 
 
 def compile_program(program: str | os.PathLike[str]) -> Path:
     """The shared library of a Stan program, built if it is not in the cache."""
-    try:
+    with needs("from_stan", "httpstan to compile", "stan"):
         import httpstan
-    except ImportError:
-        raise ImportError("from_stan needs httpstan to compile: pip install 'steincheck[stan]'") from None
     home = Path(httpstan.__file__).parent
     source = _source(program)
     cpp = _cpp_code(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
@@ -204,34 +202,33 @@ class StanModel:
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n,)"""
-        value = np.empty(len(x))
-        self._call("log_density", x, value, None)
+        value = self._rows("log_density", x, 1, None)[:, 0]
         return np.where(np.isnan(value), -np.inf, value)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, d)"""
         slope = np.empty((len(x), len(self.coordinate_names)))
-        self._call("log_density", x, np.empty(len(x)), _pointer(slope))
+        self._rows("log_density", x, 1, _pointer(slope))
         return slope
 
     def constrain(self, x: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, k)"""
-        values = np.empty((len(x), len(self.parameter_names)))
-        self._call("constrain", x, values, ctypes.c_long(values.shape[1]))
-        return values
+        width = len(self.parameter_names)
+        return self._rows("constrain", x, width, ctypes.c_long(width))
 
     def unconstrain(self, values: np.ndarray) -> np.ndarray:
         """(n, k) -> (n, d); NaN outside the support."""
-        x = np.empty((len(values), len(self.coordinate_names)))
-        self._call("unconstrain", values, x, ctypes.c_long(len(self.parameter_names)))
-        return x
+        width = ctypes.c_long(len(self.parameter_names))
+        return self._rows("unconstrain", values, len(self.coordinate_names), width)
 
-    def _call(self, name: str, rows: np.ndarray, out: np.ndarray, last: Any) -> None:
-        """Fill `out` by a function of rows; its last argument is the gradient or the number of parameters."""
+    def _rows(self, name: str, rows: np.ndarray, width: int, last: Any) -> np.ndarray:
+        """A function at every row, (n, width); `last` is the gradient or the number of parameters."""
         rows = np.ascontiguousarray(rows, dtype=np.float64)
+        out = np.empty((len(rows), width))
         sizes = ctypes.c_long(len(rows)), ctypes.c_long(len(self.coordinate_names))
         function = getattr(self._functions, f"steincheck_{name}")
         function(self._model, _pointer(rows), *sizes, _pointer(out), last)
+        return out
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count
+from .._validation import as_count, needs
 from ..target.record import MAX_DIM, Batch, Target, probe_points
 from ..wording.draws import single_precision
 
@@ -47,10 +47,8 @@ def from_torch(
     if not callable(log_density):
         raise TypeError(f"`log_density` must be a function, got {type(log_density).__name__}")
     as_count(dim, "dim", maximum=MAX_DIM)
-    try:
+    with needs("from_torch", "PyTorch", "torch"):
         import torch
-    except ImportError:
-        raise ImportError("from_torch needs PyTorch: pip install 'steincheck[torch]'") from None
     form = _tensor_form(torch, log_density)
     points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
     value = _of_batches(torch, log_density, points)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import as_count, as_numbers, check_names, check_size, listed, listed_rows
+from .._validation import as_count, as_numbers, check_names, check_shape, listed, listed_rows
 from ..target import Target, log_density_anywhere
 from ..typing import DrawsLike
 from ..wording.draws import parameters_as_coordinates
@@ -81,8 +81,8 @@ def read_as_draws(
     if weights is not None and log_weights is not None:
         raise ValueError("`weights` and `log_weights` must not both be given")
     if log_weights is not None:
-        numbers = as_numbers(log_weights, "log_weights")
-        check_size(numbers, len(found), "log_weights", "the logarithm of the weight of each draw")
+        numbers = as_numbers(log_weights, "log_weights").ravel()
+        check_shape(numbers, (len(found),), "log_weights", "the logarithm of the weight of each draw")
         weights = weights_of(numbers)
     if weights is not None:
         found = replace(found, weight=weights)

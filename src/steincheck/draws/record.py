@@ -18,7 +18,6 @@ from .._validation import (
     as_whole,
     check_names,
     check_shape,
-    check_size,
     listed,
     listed_rows,
     shown,
@@ -114,7 +113,7 @@ class Draws:
     @property
     def n_chains(self) -> int:
         """Number of chains, 0 if no chains are known."""
-        return 0 if self.chain is None or not len(self.chain) else int(self.chain[-1]) + 1
+        return len(self.lengths)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -144,13 +143,13 @@ class Draws:
 
 def _normalised_weights(weight: Any, n: int) -> np.ndarray:
     """Weights (n,) divided by their mean; an error if they are no weights."""
-    given = as_numbers(getattr(weight, "weights", weight), "weights")
-    check_size(given, n, "weights", "the weight of each draw")
-    numbers = given.ravel()
+    numbers = as_numbers(getattr(weight, "weights", weight), "weights").ravel()
+    check_shape(numbers, (n,), "weights", "the weight of each draw")
     bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
-        found = f"{numbers[bad[0]]:g} at row {bad[0]}"
-        raise ValueError(f"`weights` must be finite and not negative, got {found}")
+        raise ValueError(
+            f"`weights` must be finite and not negative, got {numbers[bad[0]]:g} at row {bad[0]}"
+        )
     if not numbers.any():
         raise ValueError(f"`weights` must not be 0 for all draws, got {n} zeros")
     relative = numbers / numbers.max()  # of which the mean is finite
