@@ -41,29 +41,25 @@ def share_out(
     function: Callable[..., Any],
     arrays: Sequence[Any],
     parts: Sequence[tuple[Any, ...]],
-    *,
-    max_attempts: int = 3,
 ) -> Iterator[Any]:
-    """function(*arrays, *part) for all `parts`, in the order in which they are ready.
+    """function(*arrays, *part) for all `parts`, in their order.
 
-    The arrays travel once per worker. If a worker is lost, what it has not sent back is computed by another.
+    The arrays travel once per worker. If a worker is lost, what has not been sent back is computed again.
     """
     from joblib import Parallel, delayed
 
-    missing = set(range(len(parts)))
-    for attempt in range(1, max_attempts + 1):
+    n_done = 0
+    for last_attempt in (False, False, True):
         try:
             with _backend_with(arrays):
-                run = Parallel(return_as="generator_unordered", batch_size=1)
-                calls = (delayed(_numbered_call)(k, function, *arrays, *parts[k]) for k in sorted(missing))
-                for k, value in run(calls):
-                    missing.remove(k)
+                run = Parallel(return_as="generator", batch_size=1)
+                for value in run(delayed(function)(*arrays, *part) for part in parts[n_done:]):
+                    n_done += 1
                     yield value
-        except Exception:  # each backend has its own errors for a lost worker
-            if attempt == max_attempts:
-                raise
-        if not missing:
             return
+        except Exception:  # each backend has its own errors for a lost worker
+            if last_attempt:
+                raise
 
 
 def _backend_with(arrays: Sequence[Any]) -> Any:
@@ -79,10 +75,6 @@ def _backend_with(arrays: Sequence[Any]) -> Any:
     if client is None:
         return nullcontext()
     return parallel_config(backend="dask", client=client, scatter=[a for a in arrays if a is not None])
-
-
-def _numbered_call(k: int, function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:
-    return k, function(*arguments)
 
 
 @contextmanager

@@ -9,15 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validation import (
-    RandomSource,
-    announce,
-    as_count,
-    as_positive,
-    check_fraction,
-    check_shape,
-    resample_warnings,
-)
+from ._validation import announce, as_count, as_positive, check_fraction, check_shape, resample_warnings
 from ._whitening import whitened, whitened_scores
 from .chains.blocks import Blocks
 from .chains.reading import Sample
@@ -38,7 +30,7 @@ from .stein.quadratic import (
     with_settings,
 )
 from .target import Target, score_at
-from .typing import BoundsLike, DrawsLike, ModesLike
+from .typing import BoundsLike, DrawsLike, ModesLike, RandomSource
 from .wording.results import other_units
 
 Collection = Literal["reference", "paper", "medians"]
@@ -156,9 +148,9 @@ def ksdagg_core(
     fields, found = _aggregate(
         [stack], sample, options, aggregation, bandwidths, streams, blocks=blocks, modes=modes
     )
-    units: Literal["common", "per mode"] = "common" if modes is None else "per mode"
+    fields["units"] = "common" if modes is None else "per mode"
     n, dim = sample.x.shape
-    return KsdaggResult(test="KSDAgg test", n=n, dim=dim, units=units, **fields), found
+    return KsdaggResult(test="KSDAgg test", n=n, dim=dim, **fields), found
 
 
 def blocks_of_chains(

@@ -9,21 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._validation import (
-    RandomSource,
-    as_count,
-    as_one_positive,
-    check_fraction,
-    seeded,
-    without_user_warnings,
-)
+from ._validation import as_count, as_one_positive, check_fraction, seeded, without_user_warnings
 from .accuracy import estimate_accuracy
 from .draws import to_unconstrained
 from .models import gaussian_mixture
 from .modes import find_modes
 from .result import AccuracyResult, Verdict
 from .target import Target, from_jax, require_target
-from .typing import DrawsLike, ModesLike
+from .typing import DrawsLike, ModesLike, RandomSource
 from .verdict import check
 from .wording import verdict as words
 

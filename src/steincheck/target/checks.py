@@ -100,10 +100,7 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     """What the draws and the log density near them say against Stein tests."""
     still = np.flatnonzero(np.ptp(x, axis=0) == 0).tolist()
     gap = discontinuity(target, x, log_p, rng)
-    return [
-        *([constant_coordinates(still)] if still else []),
-        *([] if gap is None else [discontinuity_warning(gap)]),
-    ]
+    return ([constant_coordinates(still)] if still else []) + ([discontinuity_warning(gap)] if gap else [])
 
 
 def discontinuity(

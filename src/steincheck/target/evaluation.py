@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -63,7 +62,9 @@ def differences(
         used = h.copy()
         shorter = np.where(np.isfinite(bend), np.sqrt(MAX_BEND / np.maximum(bend, MAX_BEND)), 0.1)
         h[long] *= np.clip(shorter[long], 1e-3, 0.5)
-        if not len(rows) or 2 * len(rows) * len(along) > _evaluations_left(log_density):
+        if not len(rows):
+            break
+        if isinstance(log_density, _Counted) and 2 * len(rows) * len(along) > log_density.budget.left:
             break
     with np.errstate(invalid="ignore"):
         return Differences((ahead - behind) / (2 * used), bend, used, 5 * noise / used)
@@ -355,10 +356,6 @@ class _Counted:
         return call_shared(self.function, x)
 
 
-def _evaluations_left(function: Batch) -> float:
-    return function.budget.left if isinstance(function, _Counted) else np.inf
-
-
 def counting_target(target: Target, budget: Budget) -> Target:
     """The target with functions that count their evaluations, and raise beyond the budget."""
     score = None if target.score is None else _Counted(target.score, budget)
@@ -382,16 +379,16 @@ def call_shared(function: Batch, x: np.ndarray) -> Any:
     n_parts = min(2 * n_workers(), len(x) // 4)
     cuts = np.linspace(2, len(x), n_parts + 1).astype(int).tolist()
     parts = [(function, start, end) for start, end in pairwise(cuts)]
-    for _, output in sorted(share_out(_output_of_part, [x], parts), key=itemgetter(0)):
+    for output in share_out(_output_of_part, [x], parts):
         if isinstance(output, Exception):
             raise output
         outputs.append(output)
     return np.concatenate(outputs)
 
 
-def _output_of_part(x: np.ndarray, function: Batch, start: int, end: int) -> tuple[int, Any]:
-    """Its first row and the output, or the error of the user's function: others mean a lost worker."""
+def _output_of_part(x: np.ndarray, function: Batch, start: int, end: int) -> Any:
+    """The output, or the error of the user's function: others mean a lost worker."""
     try:
-        return start, np.asarray(as_host(function(x[start:end])))
+        return np.asarray(as_host(function(x[start:end])))
     except Exception as error:
-        return start, error
+        return error

@@ -370,10 +370,8 @@ def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = 
         start = 0
         while start < len(x) or not parts:
             left = len(x) - start
-            above = next((size for size in chunks if left <= size), chunks[-1])
-            below = max((size for size in chunks if size <= left), default=chunks[0])
-            # padded if at most half of it is padding, else a smaller one
-            size = above if above <= 2 * left or below == 1 else below
+            least = chunks[0] if left <= 1 else chunks[1]
+            size = max([least, *(size for size in chunks if size <= 2 * left)])  # at most half is padding
             block = np.resize(x[start : start + size], (size, dim))  # padded with rows of its own
             with jax.enable_x64(True):
                 parts.append(np.asarray(compiled(block))[:left])
