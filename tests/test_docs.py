@@ -18,7 +18,7 @@ PATHS = sorted((SOURCE / "steincheck").rglob("*.py"))
 NAMES = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
     for path in PATHS
-    if ">>>" in path.read_text()
+    if ">>> " in path.read_text()
 ]
 DOCS = ROOT / "docs"
 OTHER_PACKAGES = {"numpyro", "pymc", "stan", "torch", "arviz"}  # run by make test-adapters

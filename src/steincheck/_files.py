@@ -37,8 +37,7 @@ def check_output(path: str | Path) -> Path:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no directory {path.parent}")
     exists = path.exists()
-    in_place = exists and not path.is_file()  # a pipe or a terminal
-    needed = [path] * exists + [path.parent] * (not in_place)
-    if not all(os.access(place, os.W_OK) for place in needed):
+    moved_there = not exists or path.is_file()  # otherwise it is a pipe or a terminal
+    if (exists and not os.access(path, os.W_OK)) or (moved_there and not os.access(path.parent, os.W_OK)):
         raise PermissionError(f"cannot write {path}: permission denied, for the file or its directory")
     return path

@@ -106,8 +106,14 @@ def calibrate(
     generator, seed = seeded(rng)
     work = partial(_outcome, draw, test, target, n, float(levels.max()))
     outcomes = list[tuple[float, bool, bool]]()
+    streams = generator.spawn(repetitions)
+    runs: Iterable[tuple[float, bool, bool]] = map(work, streams)
+    if n_jobs != 1:
+        from joblib import Parallel, delayed
+
+        runs = Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(work), streams))
     with progress_bar(progress) as tick:
-        for outcome in _run(work, generator.spawn(repetitions), n_jobs):
+        for outcome in runs:
             outcomes.append(outcome)
             tick(f"sample {len(outcomes)} of {repetitions}", len(outcomes), repetitions)
     inner = test.func if isinstance(test, partial) else test
@@ -120,17 +126,6 @@ def calibrate(
         **_rates(outcomes, levels),
         seed=seed,
     )
-
-
-def _run(
-    work: Callable[..., Any], streams: Sequence[np.random.Generator], n_jobs: int
-) -> Iterable[tuple[float, bool, bool]]:
-    """The outcomes in the order of the repetitions, each with a stream of its own."""
-    if n_jobs == 1:
-        return map(work, streams)
-    from joblib import Parallel, delayed
-
-    return Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(work), streams))
 
 
 def _outcome(

@@ -109,7 +109,13 @@ def repelling_attracting_metropolis(
     start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
     log_density_at(from_jax(log_density, start.shape[1]), start)  # an error unless it is finite there
     steps = _as_steps(scale, blocks, start.shape[1])
-    _check_counts(n_iterations, burn_in, thin)
+    for name, value, least in (("n_iterations", n_iterations, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
+        as_count(value, name, minimum=least, maximum=MAX_INTEGER)
+    if n_iterations - burn_in < thin:
+        raise ValueError(
+            "`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
+            f"got {n_iterations}, {burn_in} and {thin}"
+        )
     kept = (n_iterations - burn_in) // thin
     # a chain does not depend on how many others there are
     seeds = [stream.integers(2**63) for stream in as_generator(rng).spawn(len(start))]
@@ -218,16 +224,6 @@ def _as_groups(blocks: Any, d: int) -> list[list[int]]:
             f"`blocks` must hold every coordinate 0..{d - 1} once and none empty, got {shown(blocks)}"
         )
     return groups
-
-
-def _check_counts(n_iterations: Any, burn_in: Any, thin: Any) -> None:
-    for name, value, least in (("n_iterations", n_iterations, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
-        as_count(value, name, minimum=least, maximum=MAX_INTEGER)
-    if n_iterations - burn_in < thin:
-        raise ValueError(
-            "`n_iterations` must exceed `burn_in` by at least `thin` for one draw to be kept, "
-            f"got {n_iterations}, {burn_in} and {thin}"
-        )
 
 
 def gibbs_rbm(

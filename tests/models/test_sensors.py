@@ -58,7 +58,7 @@ def test_bounds_of_the_acceptance_probabilities_hold():
         about = sensors.ring_of(sensors.OBSERVED_DISTANCES[ring])
         other = sensors.ring_of(sensors.OBSERVED_DISTANCES[fit])
         radii = about.mean + about.sd * np.linspace(-6.5, 6.5, 131)
-        count = int(4 * about.distance / about.sd)
+        count = int(4 * sensors.OBSERVED_DISTANCES[ring] / about.sd)
         for gap in gaps[sensor]:
             worst = 0.0
             for turn in np.linspace(0, 1, 4, endpoint=False):

@@ -6,7 +6,8 @@ import numpy as np
 
 import steincheck as sc
 from steincheck import plot
-from steincheck.result import ModeTable, pvalue_text
+from steincheck.result import ModeTable
+from steincheck.wording.numbers import pvalue_text
 
 
 def test_null_distribution(target):

@@ -51,7 +51,13 @@ def from_pymc(model: Any) -> Target:
         import pymc
     if not isinstance(model, pymc.Model):
         raise TypeError(f"`model` must be a pymc.Model, got {type(model).__name__}")
-    _check_variables(model)
+    if not model.value_vars:
+        raise ValueError("`model` must have free variables: there is nothing to test without any")
+    for value in model.discrete_value_vars:
+        raise ValueError(
+            f"variable {model.values_to_rvs[value].name!r} of `model` is discrete: a density with a score is "
+            "needed, so marginalise it (pymc.Mixture, or pymc_extras.marginalize)"
+        )
     stand_ins, coordinates = _unconstraining(model)
     values = model.replace_rvs_by_values(model.free_RVs)
     start = model.initial_point()
@@ -76,17 +82,6 @@ def _axes(model: Any, name: str, shapes: ShapeByName) -> list[int | list[str]]:
     labels = [model.coords.get(dim) or () for dim in dims]
     axes = zip(labels, shapes[name], strict=True)
     return [list(own) if own and all(isinstance(x, str) for x in own) else size for own, size in axes]
-
-
-def _check_variables(model: Any) -> None:
-    if not model.value_vars:
-        raise ValueError("`model` must have free variables: there is nothing to test without any")
-    discrete = [model.values_to_rvs[value].name for value in model.discrete_value_vars]
-    if discrete:
-        raise ValueError(
-            f"variable {discrete[0]!r} of `model` is discrete: a density with a score is needed, so "
-            "marginalise it (pymc.Mixture, or pymc_extras.marginalize)"
-        )
 
 
 def _unconstraining(model: Any) -> tuple[list[Any], list[Any]]:

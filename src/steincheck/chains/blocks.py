@@ -75,7 +75,10 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     array([ 1.  , -0.75,  0.5 , -0.25])
     """
     h = np.asarray(h, dtype=float)
-    return lagged_products(_rows(h - h.mean(), chain)) / len(h)
+    lengths = np.array([len(h)]) if chain is None else np.bincount(chain)
+    rows = np.zeros((len(lengths), lengths.max()))  # chains, filled up with zeros
+    rows[np.arange(lengths.max()) < lengths[:, None]] = h - h.mean()
+    return lagged_products(rows) / len(h)
 
 
 def autocorrelation_time(h: np.ndarray, chain: np.ndarray | None = None) -> Any:
@@ -264,16 +267,6 @@ def block_standard_error(sums: np.ndarray) -> np.ndarray:
     """
     q = len(sums)
     return np.sqrt(q / max(q - 1, 1) * np.sum(sums**2, axis=0))
-
-
-def _rows(h: np.ndarray, chain: np.ndarray | None) -> np.ndarray:
-    """``h`` (n,) with one row per chain, filled up with zeros."""
-    if chain is None:
-        return h[None, :]
-    lengths = np.bincount(chain)
-    rows = np.zeros((len(lengths), lengths.max()))
-    rows[np.arange(lengths.max()) < lengths[:, None]] = h
-    return rows
 
 
 def decorrelated(values: np.ndarray) -> np.ndarray:

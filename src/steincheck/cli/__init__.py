@@ -6,8 +6,8 @@ import os
 import platform
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, redirect_stderr
 from inspect import signature
 from io import StringIO, TextIOWrapper
 from pathlib import Path
@@ -23,8 +23,9 @@ from .._validation import without_user_warnings
 from .._version import __version__
 from ..draws import read_draws
 from ..model_files import Source, explain, load_named, load_target, share_with_workers
-from ..result import Verdict, pvalue_text
+from ..result import Verdict
 from ..target import Target
+from ..wording.numbers import pvalue_text
 from .inputs import as_bounds, check_outputs, load_modes, take_column
 from .options import make_parser
 
@@ -77,8 +78,7 @@ def _check(options: Namespace) -> int:
     density, sample, columns = _read(options, options.json, options.report)
     given = _given(options, "alpha", "tolerance", "independent", "max_evaluations", "max_seconds")
     known = _known(options, density)
-    with _working(options):
-        answer = verdict.check(sample, density, rng=options.seed, **given, **known, **columns)
+    answer = _run(options, verdict.check, sample, density, **given, **known, **columns)
     _print_and_write(str(answer), answer.to_json(), options)
     title = f"{', '.join(path.name for path in options.draws)} and {next(filter(None, options.source))}"
     _write_report(answer, sample, density, title, options)
@@ -87,15 +87,14 @@ def _check(options: Namespace) -> int:
 
 def _test(options: Namespace) -> int:
     """Write the result of one test; the status says whether it rejects."""
-    run = TESTS[options.name]
+    test = TESTS[options.name]
     density, sample, columns = _read(options, options.json)
     known = _known(options, density)
-    taken = signature(run).parameters
+    taken = signature(test).parameters
     if known and "modes" not in taken:
         raise ValueError(f"the test {options.name} uses no modes: it takes neither --bounds nor --modes")
     given = _given(options, *(name for name in ("independent", "n_resamples", "alpha") if name in taken))
-    with _working(options):
-        result = run(sample, density, rng=options.seed, **given, **known, **columns)
+    result = _run(options, test, sample, density, **given, **known, **columns)
     origin = f"seed {result.settings['rng']}, steincheck {__version__}"
     _print_and_write(f"{result.describe(options.alpha)}\n  {origin}", result.to_json(), options)
     return 3 if result.inconclusive(options.alpha) else int(result.reject(options.alpha))
@@ -105,8 +104,7 @@ def _modes(options: Namespace) -> int:
     """Write the modes of the density."""
     density, sample, _ = _read(options, options.json)
     given = _given(options, "max_evaluations") | _known(options, density)
-    with _working(options):
-        found = modes.find_modes(density, draws=sample, rng=options.seed, **given)
+    found = _run(options, modes.find_modes, density, draws=sample, **given)
     _print_and_write(f"{found}\nsteincheck {__version__}", found.to_json(), options)
     return 0
 
@@ -119,9 +117,8 @@ def _calibrate(options: Namespace) -> int:
     if options.jobs != 1:
         share_with_workers()
     test = TESTS.get(options.test, verdict.check)
-    given = _given(options, "n", "repetitions") | {"n_jobs": options.jobs, "rng": options.seed}
-    with _working(options):
-        found = calibration.calibrate(density, sample, test=test, **given)
+    given = _given(options, "n", "repetitions") | {"n_jobs": options.jobs}
+    found = _run(options, calibration.calibrate, density, sample, test=test, **given)
     text = f"{found}\n  seed {found.seed}, steincheck {__version__}"
     _print_and_write(text, found.to_json(), options)
     return 0
@@ -137,12 +134,11 @@ def _demo(options: Namespace) -> int:
         "Which tests see that half is missing? (A small p-value is evidence against the fit.)\n",
         options,
     )
-    with _working(options):
-        for name in ("ksd", "spksd", "ospksd", "flux"):
-            result = TESTS[name](x, target, rng=options.seed)
-            p = pvalue_text(result.pvalue, smallest=result.at_floor)
-            _say(f"  {result.test:<18} p {p:<8}  {'sees it' if result.reject() else 'blind'}", options)
-        answer = verdict.check(x, target, rng=options.seed)
+    for name in ("ksd", "spksd", "ospksd", "flux"):
+        result = _run(options, TESTS[name], x, target)
+        p = pvalue_text(result.pvalue, smallest=result.at_floor)
+        _say(f"  {result.test:<18} p {p:<8}  {'sees it' if result.reject() else 'blind'}", options)
+    answer = _run(options, verdict.check, x, target)
     _say(f"\nAll in one, steincheck.check says:\n\n{answer}", options)
     _write_report(answer, x, target, "Demo: one of two modes is missing", options)
     return 0
@@ -172,11 +168,10 @@ def _known(options: Namespace, density: Target) -> dict[str, Any]:
     return box if options.modes is None else box | {"modes": load_modes(options.modes, density)}
 
 
-@contextmanager
-def _working(options: Namespace) -> Iterator[None]:
-    """Hold back Python's warnings, as the outcome prints them, and progress bars with --quiet."""
+def _run(options: Namespace, function: Callable[..., Any], *arguments: Any, **by_name: Any) -> Any:
+    """The outcome, without Python's warnings, as the outcome has them, and progress bars with --quiet."""
     with without_user_warnings(), redirect_stderr(StringIO()) if options.quiet else nullcontext():
-        yield
+        return function(*arguments, rng=options.seed, **by_name)
 
 
 def _print_and_write(text: str, record: str, options: Namespace) -> None:

@@ -108,7 +108,9 @@ def read_any(draws: Any, dim: int | None = None, names: Sequence[str] | None = N
     table = read_container(draws, dim, names)
     if table is not None:
         return table
-    if isinstance(draws, (list, tuple)) and draws and all(map(_is_table, draws)):
+    # chains are 2-d arrays or tables; numbers in nested lists are one array
+    several = isinstance(draws, (list, tuple)) and len(draws) > 0
+    if several and all(getattr(part, "ndim", 0) == 2 or hasattr(part, "columns") for part in draws):
         return stack_chains([read_any(part, dim, names) for part in draws])
     array = as_numbers(draws, "draws", "an array of real numbers with one draw per row")
     if dim == 1 and array.ndim == 2 and 1 < array.shape[1] > array.shape[0]:
@@ -155,11 +157,6 @@ def _rows(array: np.ndarray, dim: int | None, name: str, shapes: str) -> np.ndar
     if array.ndim == 2 and array.shape[0] == dim:
         hint = "; it looks transposed"
     raise ValueError(f"`{name}` must have shape {shapes}, one point per row, got {array.shape}{hint}")
-
-
-def _is_table(part: Any) -> bool:
-    """Whether part of a list is a chain, a 2-d array or a table; numbers in nested lists are an array."""
-    return getattr(part, "ndim", 0) == 2 or hasattr(part, "columns")
 
 
 def stack_chains(tables: Sequence[Draws]) -> Draws:

@@ -11,17 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import (
-    as_host,
-    as_numbers,
-    as_stored,
-    as_whole,
-    check_names,
-    check_shape,
-    listed,
-    listed_rows,
-    shown,
-)
+from .._validation import as_host, as_numbers, as_stored, as_whole, check_names, check_shape, listed, shown
 from .._whitening import normal_scores
 from ..wording.draws import doubtful_axes
 from .names import canonical_name, element_names, variable_of
@@ -269,9 +259,9 @@ def _row_order(roles: Mapping[str, np.ndarray], n: int) -> np.ndarray:
     if "chain" not in roles:
         return np.arange(n)
     chain = roles["chain"]
-    unknown = np.flatnonzero(chain != chain)  # NaN
-    if len(unknown):
-        raise ValueError(f"the column of the chains must have no NaN, {listed_rows(unknown)} do")
+    unknown = np.flatnonzero(chain != chain).tolist()  # NaN
+    if unknown:
+        raise ValueError(f"the column of the chains must have no NaN, rows {listed(unknown)} do")
     within = next((roles[role] for role in ("iteration", "iter", "draw") if role in roles), np.arange(n))
     return np.lexsort((within, np.unique(chain, return_inverse=True)[1]))
 

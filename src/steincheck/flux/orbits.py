@@ -58,10 +58,10 @@ def local_anchors(
     others. A mode whose chains left it keeps its single anchor.
     """
     chain_stream, cluster_stream = rng.spawn(2)
-    count, d = modes.locations.shape
+    count = len(modes)
     n_walkers = int(np.clip(1024 // count, 8, 64))  # with four anchors in ten dimensions 8 are enough to fit
     if budget is not None:
-        cost = 60 * (1 + 16 * (1 if target.has_score else 2 * d + 1))  # of 60 transitions with 16 scores each
+        cost = 60 * (1 + 16 * CountedTarget(target).score_cost)  # of 60 transitions with 16 scores each
         n_walkers = int(min(n_walkers, budget.left / 4 // (count * cost)))
     if n_walkers < 8:
         return None
@@ -110,9 +110,7 @@ def fit_mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | N
         if not np.isfinite(covariances).all():  # squares of very heavy tails
             return None
         fitted = Gaussians(centres, covariances, np.log(size / n))
-        height = fitted.heights(x)
-        share = np.exp(height - height.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
+        share = special.softmax(fitted.heights(x), axis=1)
     return fitted
 
 
@@ -292,8 +290,7 @@ def carry_along_steps(sample: Sample, target: Target, steps: np.ndarray) -> Step
 
 def count_moments(found: Orbits) -> CountMoments:
     """What the orbits say about the number of draws at each mode."""
-    mass = np.exp(found.log_weight - found.log_weight.max(axis=1, keepdims=True))
-    probabilities = mass / mass.sum(axis=1, keepdims=True)
+    probabilities = special.softmax(found.log_weight, axis=1)
     weighted = found.weight[:, None] * probabilities
     expected = weighted.sum(axis=0)
     covariance = np.diag((found.weight[:, None] * weighted).sum(axis=0)) - weighted.T @ weighted
@@ -443,8 +440,6 @@ def importance_weights(
 def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:
     """Largest autocorrelation time of log density and coordinates, each relative to its mean at the mode."""
     values = np.column_stack([log_p, x])
-    sizes = np.bincount(mode)
-    for column in values.T:
-        means = np.bincount(mode, column) / np.maximum(sizes, 1)
-        column -= means[mode]
-    return float(np.max(autocorrelation_time(values, chain)))
+    label = np.unique(mode, return_inverse=True)[1]
+    means = block_sums(values, label) / np.bincount(label)[:, None]
+    return float(np.max(autocorrelation_time(values - means[label], chain)))

@@ -135,7 +135,10 @@ def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdR
     train, test, jumps, warnings = _halves(inputs, asked, train_fraction)
     trained = _perturbed_rows(inputs, jumps, train)
     bandwidth = choose_bandwidth(inputs, trained.draws)
-    criterion = _criterion(inputs, trained, bandwidth, sample.rows(train).weight)
+    stack, weight = perturbed_stack(inputs, trained), sample.rows(train).weight
+    rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, weight=weight, row_sums=True).row_sums
+    assert rows is not None
+    criterion = power_criterion(rows[0, 0] + rows[0, 1:])  # of the identity and each theta
     chosen = trained.theta[[int(np.argmax(criterion))]]
     final = _perturbed_rows(inputs, jumps._replace(theta=chosen), test)
     stack = perturbed_stack(inputs, final)
@@ -173,16 +176,6 @@ def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray, budget: Budg
         require_mode(found)
     budget.made += part.made
     return KnownModes(found, train, found.warnings)
-
-
-def _criterion(
-    inputs: Inputs, trained: Perturbation, bandwidth: float | None, weight: np.ndarray | None
-) -> np.ndarray:
-    """The power criterion of the pair of the identity and each theta."""
-    stack = perturbed_stack(inputs, trained)
-    rows = quadratic_forms(*stack, inputs.options.kernel, bandwidth, weight=weight, row_sums=True).row_sums
-    assert rows is not None
-    return power_criterion(rows[0, 0] + rows[0, 1:])
 
 
 def _perturbed_rows(inputs: Inputs, jumps: Jumps, rows: np.ndarray) -> Perturbation:

@@ -157,10 +157,7 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     """What rejection leaves of `size` proposals: exact independent draws of the sensor posterior, (m, 8)."""
     places = {4 + k: np.tile(known, (size, 1)) for k, known in enumerate(KNOWN_SENSORS)}
     for step in SENSOR_PLAN:
-        anchor = places[sum(step.ring) - step.sensor]
-        other = places[sum(step.fit) - step.sensor] if step.fit else None
-        other_ring = ring_of(OBSERVED_DISTANCES[step.fit]) if step.fit else None
-        x, probability = _on_rings(anchor, ring_of(OBSERVED_DISTANCES[step.ring]), other, other_ring, rng)
+        x, probability = _on_ring(step, places, rng)
         places[step.sensor] = x
         for i, j in step.unseen:
             probability *= -np.expm1(-0.5 * np.sum((places[i] - places[j]) ** 2, axis=1) / DETECTION_RANGE**2)
@@ -173,7 +170,6 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
 class _Ring(NamedTuple):
     """Gaussian radii about a sensor."""
 
-    distance: float
     mean: float
     sd: float
 
@@ -181,34 +177,34 @@ class _Ring(NamedTuple):
 def ring_of(distance: float) -> _Ring:
     """exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r."""
     shrinkage = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
-    return _Ring(distance, shrinkage * distance, (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5)
+    return _Ring(shrinkage * distance, (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5)
 
 
-def _on_rings(
-    anchor: np.ndarray, ring: _Ring, other: np.ndarray | None, other_ring: _Ring | None, rng: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points on rings about `anchor` at angles that fit the rings about `other`; acceptance probabilities.
+def _on_ring(step: _Placing, places: dict[int, np.ndarray], rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Points on the step's ring at angles that fit the other distance, if any; acceptance probabilities.
 
     In the plane a ring has the density of a Gaussian radius r, in r it is r times this: Gaussian radii are
     accepted with a probability proportional to r, cut off at 6.5 standard deviations. Of evenly spaced
     angles, turned at random, one is picked in proportion to its fit, and accepted with the mean fit: exact
     however many angles there are.
     """
+    ring = ring_of(OBSERVED_DISTANCES[step.ring])
+    anchor = places[sum(step.ring) - step.sensor]
     z = rng.standard_normal(len(anchor))
     turn = rng.uniform(0, 2 * pi, len(anchor))
     radius = ring.mean + ring.sd * z
     probability = np.where(np.abs(z) < 6.5, radius, 0) / (ring.mean + ring.sd * 6.5)
-    if other is not None and other_ring is not None:
-        angles = np.linspace(0, 2 * pi, num=int(4 * ring.distance / ring.sd), endpoint=False)
-        gap = anchor - other
+    if step.fit is not None:
+        fit = ring_of(OBSERVED_DISTANCES[step.fit])
+        angles = np.linspace(0, 2 * pi, num=int(4 * OBSERVED_DISTANCES[step.ring] / ring.sd), endpoint=False)
+        gap = anchor - places[sum(step.fit) - step.sensor]
         cos = np.cos(turn)
         sin = np.sin(turn)
         turned = np.column_stack([gap[:, 0] * cos + gap[:, 1] * sin, gap[:, 1] * cos - gap[:, 0] * sin])
         r2 = (2 * radius[:, None] * turned) @ np.stack([np.cos(angles), np.sin(angles)])
         r2 += (radius**2 + np.sum(gap**2, axis=1))[:, None]
-        error = (np.sqrt(np.maximum(r2, 0)) - other_ring.mean) / other_ring.sd
+        error = (np.sqrt(np.maximum(r2, 0)) - fit.mean) / fit.sd
         total = np.cumsum(np.exp(-0.5 * error**2), axis=1)
-        pick = np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)
-        turn = turn + angles[pick]
+        turn += angles[np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)]
         probability *= total[:, -1] / len(angles)
     return anchor + radius[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]), probability

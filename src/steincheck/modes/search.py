@@ -286,11 +286,8 @@ def search_modes(
     target = density.target
     plane = uncorrelated_coordinates(points)
     if plane is not None:
-        inner = CountedTarget(plane.target(target), density.budget)
-        options: dict[str, Any] = {"max_modes": max_modes, "thoroughness": thoroughness, "progress": progress}
-        places = (plane.inward(points), plane.inward(extra))
-        found = search_modes(inner, *places, rng, from_points=from_points, **options)
-        return plane.modes(found, target.names)
+        density = CountedTarget(plane.target(target), density.budget)
+        points, extra = standardised(points, *plane), standardised(extra, *plane)
     centre, scale = location_and_scale(points, rounded=not from_points)
     if not from_points:
         points = centre + scale * rng.standard_normal((16, target.dim))
@@ -301,7 +298,8 @@ def search_modes(
         order = list(dict.fromkeys([*home, *state.within(20 + target.dim / 2)]))
         if state.reason == "max_modes":
             order = neighbours_first(state, order)
-    return _modes_record(state, order[:max_modes])
+    found = _modes_record(state, order[:max_modes])
+    return found if plane is None else plane.modes(found, target.names)
 
 
 def location_and_scale(x: np.ndarray, *, rounded: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -437,10 +435,6 @@ class UncorrelatedCoordinates(NamedTuple):
 
     centre: np.ndarray
     root: np.ndarray
-
-    def inward(self, x: np.ndarray) -> np.ndarray:
-        """The coordinates z of the rows of `x`."""
-        return standardised(x, self.centre, self.root)
 
     def outward(self, z: np.ndarray) -> np.ndarray:
         """The rows x with coordinates `z`."""

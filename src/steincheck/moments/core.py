@@ -190,10 +190,10 @@ def moment_core(
     coordinates, columns = _columns(sample, modes, cut, log_density)
     kept, warnings = _usable(columns)
     about = [column for column, good in zip(columns.about, kept, strict=True) if good]
-    if not any(column.is_stein for column in about):
+    kinds = np.array([column.kind for column in about])
+    if np.all(kinds == "radius"):  # ranks on rays alone say nothing of the score
         return replace(result, warnings=warnings)
     # there are d^2 / 2 correlations, but 2 d plain locations and scales
-    kinds = np.array([column.kind for column in about])
     plain = np.isin(kinds, ("location", "scale", "overall scale"))
     number = np.unique(kinds, return_inverse=True)[1]
     found = max_t(columns.sums[:, kept], number, plain, n_resamples, rng, halves=cut.halves)
@@ -215,8 +215,7 @@ def moment_core(
 def _usable(columns: Columns) -> tuple[np.ndarray, tuple[str, ...]]:
     """Which features (F,) are finite and along directions without skew scores, and what is left out."""
     finite = np.isfinite(columns.sums).all(axis=0)
-    skew = skewness_of_directions(columns)
-    even = skew <= MAX_SKEWNESS
+    even = skewness_of_directions(columns) <= MAX_SKEWNESS
     warnings = []
     if not finite.all():
         warnings.append(overflowing_moments(np.sum(~finite), len(finite)))

@@ -195,16 +195,6 @@ def _pieces(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order[place], owner
 
 
-class View(NamedTuple):
-    """Draws as one mode sees them, all (S, L, ...) for S pieces of L draws."""
-
-    share: Any  # the responsibility times the weight, 0 for padding
-    t: Any  # score of the density plus gradient of the log responsibility, in standard deviations
-    z: Any  # along the directions
-    u: Any  # conjugate to z
-    square: Any  # squared distance in the metric of the mode
-
-
 @jax.jit
 def _sums(x: Any, scores: Any, weight: Any, coordinates: Coordinates) -> Sums:
     """Sums over pieces; the responsibilities are those of a mixture of Student's t distributions."""
@@ -220,33 +210,26 @@ def _sums(x: Any, scores: Any, weight: Any, coordinates: Coordinates) -> Sums:
     pull = jnp.sum(share[..., None] * slope, axis=0)
 
     def one_mode(k: Any) -> Sums:
-        t = (scores + slope[k] - pull) * coordinates.sd[k]
+        own = share[k] * weight  # 0 for padding
+        t = (scores + slope[k] - pull) * coordinates.sd[k]  # of the density times the responsibility
         z = away[k] / coordinates.sd[k] @ coordinates.project[k]
-        view = View(share[k] * weight, t, z, t @ coordinates.conjugate[k], square[k])
-        return _sums_of_mode(view, coordinates, k)
+        u = t @ coordinates.conjugate[k]
+        bowl, *shapes = _shapes(u, z, coordinates)
+        given = t[..., coordinates.conditional], z[..., coordinates.conditional]
+        parts = [u, u * z + 1, given[0], given[0] * given[1] + 1, *shapes]
+        parts += [*_radial(t, z, square[k], coordinates), jnp.ones_like(own)[..., None]]
+        # one matrix product is faster than sums
+        ends = np.cumsum([part.shape[-1] for part in parts])
+        total = jnp.einsum("sl,slw->sw", own, jnp.concatenate(parts, axis=-1))
+        totals = jnp.split(total, ends[:-1], axis=-1)
+        u = own[..., None] * u
+        pairs = _correlation(jnp.einsum("slk,slm->skm", z, u), totals[1], totals[-1], coordinates, k)
+        return Sums(pairs, _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k), *totals)
 
     each = jax.lax.map(one_mode, jnp.arange(n_modes))
     pooled = Sums(*(jnp.sum(part, axis=0) for part in each))
-    own = {name: getattr(each, name) for name in ("location", "scale", "overall_scale", "count")}
-    return pooled._replace(**{name: jnp.swapaxes(part, 0, 1) for name, part in own.items()})
-
-
-def _sums_of_mode(view: View, coordinates: Coordinates, k: Any) -> Sums:
-    """Sums over pieces, weighted by responsibilities."""
-    bowl, *shapes = _shapes(view.u, view.z, coordinates)
-    t = view.t[..., coordinates.conditional]
-    y = view.z[..., coordinates.conditional]
-    ones = jnp.ones_like(view.share)[..., None]
-    parts = [view.u, view.u * view.z + 1, t, t * y + 1, *shapes, *_radial(view, coordinates), ones]
-    # one matrix product is faster than sums
-    ends = np.cumsum([part.shape[-1] for part in parts])
-    total = jnp.einsum("sl,slw->sw", view.share, jnp.concatenate(parts, axis=-1))
-    totals = jnp.split(total, ends[:-1], axis=-1)
-    u = view.share[..., None] * view.u
-    scale, count = totals[1], totals[-1]
-    pairs = _correlation(jnp.einsum("slk,slm->skm", view.z, u), scale, count, coordinates, k)
-    curvature = _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k)
-    return Sums(pairs, curvature, *totals)
+    single = {name: getattr(each, name) for name in ("location", "scale", "overall_scale", "count")}
+    return pooled._replace(**{name: jnp.swapaxes(part, 0, 1) for name, part in single.items()})
 
 
 def _correlation(products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any) -> Any:
@@ -291,11 +274,11 @@ def _tail_profile(q: Any) -> tuple[Any, Any]:
     return height, 2 * height * (1 - (1 / DAMPING**2) * q) * damp
 
 
-def _radial(view: View, coordinates: Coordinates) -> tuple[Any, Any]:
+def _radial(t: Any, z: Any, square: Any, coordinates: Coordinates) -> tuple[Any, Any]:
     """Overall scale and tails of the radius, (S, L, 1) each."""
-    d = view.t.shape[-1]
-    overall = jnp.sum(view.z[..., :d] * view.t, axis=-1) + d
-    height, slope = _tail_profile(view.square / (d * coordinates.radius))
+    d = t.shape[-1]
+    overall = jnp.sum(z[..., :d] * t, axis=-1) + d
+    height, slope = _tail_profile(square / (d * coordinates.radius))
     tails = (height - tail_coefficient(d)) * overall + slope
     return overall[..., None], tails[..., None]
 
@@ -307,11 +290,6 @@ class Column(NamedTuple):
     basis: str
     mode: int | None
     directions: tuple[int, ...]
-
-    @property
-    def is_stein(self) -> bool:
-        """Whether it is made of scores: ranks on rays are not."""
-        return self.kind != "radius"
 
 
 class Columns(NamedTuple):
@@ -373,8 +351,10 @@ def skewness_of_directions(columns: Columns) -> np.ndarray:
             known[j] = max(known.get(j, 0.0), skewness(sums[:, None]))
 
     def largest(column: Column) -> float:
+        if column.kind == "radius":
+            return 0.0
         known = of_direction[column.mode]
-        return max(known[j] for j in column.directions or known) if column.is_stein else 0.0
+        return max(known[j] for j in column.directions or known)
 
     return np.array([largest(column) for column in columns.about])
 
@@ -384,7 +364,7 @@ def feature_record(
 ) -> MomentFeature:
     """The feature with the names of its parameters."""
     # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
-    sign = -1.0 if column.is_stein else 1.0
+    sign = 1.0 if column.kind == "radius" else -1.0
     loadings = _axis_loadings(column, coordinates)
     about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
     names = tuple(one.parameter for one in about)

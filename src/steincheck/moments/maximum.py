@@ -54,7 +54,9 @@ def max_t(
     divisor = np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
     for kind in np.unique(kinds):
         one = np.flatnonzero(kinds == kind)
-        positive, negative = _reach(replicates[:, one])
+        # farther quantiles would fit the noise; shorter tails than .9 of a Gaussian's are not believed
+        ends = np.quantile(replicates[:, one], [0.98, 0.02]) * [1, -1] / -special.ndtri(0.02)
+        positive, negative = np.maximum(ends, 0.9)
         replicates[:, one] /= divisor[one] * np.where(replicates[:, one] > 0, positive, negative)
         divisor[one] *= np.where(t[one] > 0, positive, negative)
     size = np.abs(t) / divisor
@@ -107,13 +109,3 @@ def _replicates(columns: np.ndarray, w: np.ndarray) -> np.ndarray:
     square = (w + np.int8(1)).astype(np.float32) @ columns**2
     rest = np.maximum(square - total**2 / q, MIN_SPREAD * q)
     return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
-
-
-def _reach(replicates: np.ndarray, level: float = 0.02) -> tuple[float, float]:
-    """Quantiles of positive and of negative replicates, over those of a Gaussian.
-
-    Farther quantiles would fit the noise of the replicates.
-    """
-    ends = np.quantile(replicates, [1 - level, level]) / -special.ndtri(level)
-    # shorter tails than .9 of a Gaussian's are not believed
-    return max(ends[0], 0.9), max(-ends[1], 0.9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +49,12 @@ def ray_ranks(log_density: Batch, x: np.ndarray, centre: np.ndarray, precision: 
     n, d = x.shape
     away = x - centre
     radius = np.sqrt(np.einsum("ni,ij,nj->n", away, precision, away)).clip(1e-300)
-    on_rays = partial(_on_rays, log_density, centre, away / radius[:, None])
+
+    def on_rays(log_r: np.ndarray) -> np.ndarray:
+        """log(r^d p) at the distances exp(log_r) (n, points) along the rays."""
+        points = centre + np.exp(log_r)[..., None] * (away / radius[:, None])[:, None, :]
+        return log_density_anywhere(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
+
     coarse = _coarse_grids(d, np.log(radius))
     heights = on_rays(coarse)
     low, high = _ends_of_mass(coarse, heights)
@@ -74,13 +78,6 @@ def _coarse_grids(d: int, log_r: np.ndarray) -> np.ndarray:
     common = np.linspace(min(typical) - np.log(1000), max(typical) + np.log(1000), 24)
     near = log_r[:, None] + np.array([0.0, -0.2, -0.02, 0.02, 0.2])
     return np.column_stack([near, np.tile(common, (len(log_r), 1))])
-
-
-def _on_rays(log_density: Batch, centre: np.ndarray, unit: np.ndarray, log_r: np.ndarray) -> np.ndarray:
-    """log(r^d p) at the distances exp(log_r) (n, points) along the rows of `unit`."""
-    points = centre + np.exp(log_r)[..., None] * unit[:, None, :]
-    d = len(centre)
-    return log_density_anywhere(log_density, points.reshape(-1, d)).reshape(log_r.shape) + d * log_r
 
 
 def _ends_of_mass(grids: np.ndarray, log_p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -228,28 +228,20 @@ def skip_rejections(
     return samples, moves / (len(x) * kernel.n_steps)
 
 
-class _Images(NamedTuple):
-    """Every point under every map."""
-
-    points: np.ndarray  # (n, pairs, d)
-    log_p: np.ndarray  # (n, pairs)
-    alpha: np.ndarray  # (n, pairs) acceptance probabilities
-
-
-def _all_jumps(kernel: JumpKernel, x: np.ndarray, log_p: np.ndarray, scale: float) -> _Images:
+def _all_jumps(
+    kernel: JumpKernel, x: np.ndarray, log_p: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Images (n, pairs, d) of x (n, d) under every map, their log densities and acceptance probabilities."""
     maps = kernel.maps
-    m, d = maps.centres.shape
-    pairs = [(i, j) for i in range(m) for j in range(m) if i != j]
-    points = np.empty((len(x), len(pairs), d))
-    for k, (i, j) in enumerate(pairs):
-        points[:, k] = maps(x[None], np.array([scale]), np.full(len(x), i), np.full(len(x), j))[0]
-    flat = points.reshape(-1, d)
-    parts = np.array_split(flat, -(-len(flat) // 400_000))  # evaluated at once
+    i, j = np.nonzero(1 - np.eye(len(maps.centres)))
+    shape = (len(x), len(i))
+    repeated = np.repeat(x, len(i), axis=0)[None]
+    points = maps(repeated, np.array([scale]), np.tile(i, len(x)), np.tile(j, len(x)))[0]
+    parts = np.array_split(points, -(-len(points) // 400_000))  # evaluated at once
     values = [log_density_at(kernel.target, part, proposal=True) for part in parts]
-    image_log_p = np.concatenate(values).reshape(len(x), len(pairs))
-    jacobian = np.array([maps.log_jacobian(i, j) for i, j in pairs])
-    alpha = np.exp(kernel.accept(image_log_p - log_p[:, None] + jacobian))
-    return _Images(points, image_log_p, alpha)
+    image_log_p = np.concatenate(values).reshape(shape)
+    alpha = np.exp(kernel.accept(image_log_p - log_p[:, None] + maps.log_jacobian(i, j)))
+    return points.reshape(*shape, -1), image_log_p, alpha
 
 
 def run_compiled(
@@ -266,8 +258,7 @@ def run_compiled(
         steps = partial(_chains, traced, by_barker=kernel.accept is barker, shift=kernel.maps.shift_only)
         for start in range(0, n, size):
             rows = np.minimum(np.arange(start, start + size), n - 1)  # the last call repeats its last point
-            found = steps(x[rows], keys[rows])
-            states, moves, invalid = map(np.asarray, found)
+            states, moves, invalid = map(np.asarray, steps(x[rows], keys[rows]))
             bad = ~np.isnan(invalid).any(axis=1)
             if bad.any():  # log density NaN or +inf, which is an error
                 log_density_at(kernel.target, invalid[bad], proposal=True)

@@ -18,10 +18,10 @@ from ..modes.search import as_box, box_search_core
 from ..result import Modes
 from ..stein.quadratic import Inputs, Stack
 from ..target import Target, log_density_at, require_target, score_at
-from ..target.evaluation import Budget, OutOfBudget, counting_target
+from ..target.evaluation import Budget, CountedTarget, OutOfBudget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording import results as wording
-from .maps import Accept, JumpKernel, JumpMaps, jump_maps, metropolis, run
+from .maps import Accept, JumpKernel, jump_maps, metropolis, run
 
 THETA = np.linspace(0.5, 1.5, 51)  # the paper's jump scales
 N_STEPS = 10  # transitions by default, as in the paper's first experiments
@@ -180,16 +180,12 @@ def perturb_core(
         maps = jump_maps(modes.locations, modes.covariances)
         kernel = JumpKernel(target, maps, jumps.theta, jumps.n_steps, jumps.accept)
         samples, acceptance = run(kernel, x, log_p, rng)
-        warnings = (wording.far_origin(),) if _origin_matters(maps, jumps.theta) else ()
+        centre = maps.centres.mean(axis=0)
+        reach = np.linalg.norm(maps.centres - centre, axis=1).max()
+        far = np.linalg.norm(centre) > 3 * reach  # maps of other covariances miss modes, but at theta = 1
+        matters = far and not maps.shift_only and np.any(jumps.theta != 1)
+        warnings = (wording.far_origin(),) if matters else ()
     return Perturbation(samples, jumps.theta, acceptance, x, modes, jumps.n_steps, name, warnings, log_p)
-
-
-def _origin_matters(maps: JumpMaps, theta: np.ndarray) -> bool:
-    """Whether maps with different covariances and a theta other than 1 miss modes far from the origin."""
-    centre = maps.centres.mean(axis=0)
-    reach = np.linalg.norm(maps.centres - centre, axis=1).max()
-    far = np.linalg.norm(centre) > 3 * reach
-    return bool(far and not maps.shift_only and np.any(theta != 1))
 
 
 def as_jumps(arguments: Mapping[str, Any], *, default: ArrayLike = THETA) -> Jumps:
@@ -267,8 +263,7 @@ def affordable_rows(
 
     A draw takes one evaluation per jump, and a score wherever it ends.
     """
-    target = inputs.target
-    score = 1 if target.has_score else 2 * target.dim + 1
+    score = CountedTarget(inputs.target).score_cost
     cost = score + len(jumps.theta) * (jumps.n_steps + score)
     if budget.left >= cost * len(rows):
         return rows, ()

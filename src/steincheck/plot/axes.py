@@ -65,7 +65,7 @@ def short_name(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def check_coordinates(chosen: Any, dim: int, most: int = 2) -> tuple[int, ...]:
+def check_coordinates(chosen: Any, dim: int, most: int) -> tuple[int, ...]:
     """The chosen coordinates, if they exist and are different ones."""
     listed = list(chosen) if isinstance(chosen, (list, tuple, np.ndarray)) else []
     whole = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in listed)

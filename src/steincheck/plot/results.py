@@ -9,7 +9,8 @@ import numpy as np
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MAX_BARS, MUTED_COLOUR
 from .._validation import as_one_positive, require_kind, shown
-from ..result import GofResult, KsdaggResult, ModeTable, OspksdResult, SpksdResult, pvalue_text
+from ..result import GofResult, KsdaggResult, ModeTable, OspksdResult, SpksdResult
+from ..wording.numbers import pvalue_text
 from .axes import axes_or_new, short_name, with_legend
 
 if TYPE_CHECKING:

@@ -30,13 +30,6 @@ class DensityGrid(NamedTuple):
     height: np.ndarray  # (I,) or (I, J), with integral 1
     mass: np.ndarray  # (I,) or (I, J) of every point, with sum 1
 
-    def levels(self, shares: Sequence[float]) -> list[float]:
-        """Heights above which these shares of the mass lie."""
-        order = np.argsort(-self.height, axis=None)
-        enclosed = np.cumsum(self.mass.ravel()[order])
-        ranks = np.minimum(np.searchsorted(enclosed, shares), len(order) - 1)
-        return [float(value) for value in self.height.ravel()[order][ranks]]
-
 
 class Scene(NamedTuple):
     """What is drawn: draws and modes in the coordinates of the target, and each coordinate's own scale."""
@@ -47,14 +40,6 @@ class Scene(NamedTuple):
     scales: list[ParameterScale]  # (d,)
     labels: list[str]  # (d,)
     target: Target | None
-
-    def density(self) -> DensityGrid | None:
-        """The density of one or two parameters, if these are all."""
-        if self.target is None or self.target.dim > 2 or not len(self.centres):
-            return None
-        variances = None if self.covariances is None else np.diagonal(self.covariances, axis1=1, axis2=2)
-        widths = None if variances is None else np.sqrt(variances)
-        return _density_grid(self.target, self.scales, self.x, self.centres, widths)
 
     def parameters(self, points: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
         """Points (n, k) of the chosen coordinates, on the scales of their parameters."""
@@ -120,7 +105,7 @@ def draws(
     scene = scene_of(draws, target, verdict, modes, names)
     chosen = _most_apart(scene)
     if coordinates is not None:
-        chosen = check_coordinates(coordinates, scene.x.shape[1])
+        chosen = check_coordinates(coordinates, scene.x.shape[1], most=2)
     ax = axes_or_new(ax)
     if len(chosen) == 1:
         _draw_one(ax, scene, chosen[0])
@@ -201,11 +186,10 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     else:
         x = to_unconstrained(draws, target, minimum=1).values
     dim = x.shape[1]
-    if target is None:
-        scales = [ParameterScale(name, k) for k, name in enumerate(labels_of(names, dim))]
-    else:
-        scales = user_parameters(target)
-    labels = labels_of([item.parameter for item in scales] if names is None else names, dim)
+    parameters = None if target is None else user_parameters(target)
+    own = None if parameters is None else [item.parameter for item in parameters]
+    labels = labels_of(own if names is None else names, dim)
+    scales = parameters or [ParameterScale(name, k) for k, name in enumerate(labels)]
     centres = np.empty((0, dim)) if modes is None else as_matrix(locations, dim, minimum=1, name="modes")
     if covariances is not None:
         covariances = as_covariances(covariances, centres.shape)
@@ -259,18 +243,17 @@ def _square(count: int, axes: Any) -> np.ndarray:
 
 def _draw_one(ax: Any, scene: Scene, k: int) -> None:
     """Histogram of one coordinate with the modes, and the density if it is all there is."""
-    scale = scene.scales[k]
-    centres = scene.centres[:, k]
+    values = scene.scales[k].values
     if len(scene.x):
-        values = scale.values(scene.x[:, k])
-        ax.hist(values, bins=50, density=True, color=MAIN_COLOUR, alpha=0.6, label="draws")
-    density = scene.density() if scene.x.shape[1] == 1 else None
+        draws = values(scene.x[:, k])
+        ax.hist(draws, bins=50, density=True, color=MAIN_COLOUR, alpha=0.6, label="draws")
+    density = _density_grid(scene) if scene.x.shape[1] == 1 else None
     if density is not None:
         height = np.where(density.height > 1e-3 * density.height.max(), density.height, np.nan)
         ax.plot(density.lines[0], height, color=CONTRAST_COLOUR, lw=1.8, label="density")
-    for number, centre in enumerate(centres):
+    for number, centre in enumerate(scene.centres[:, k]):
         label = None if number else "modes"
-        ax.axvline(scale.values(centre), color=MUTED_COLOUR, lw=1, ls=":", label=label)
+        ax.axvline(values(centre), color=MUTED_COLOUR, lw=1, ls=":", label=label)
     ax.set_ylabel("density")
 
 
@@ -281,7 +264,7 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     centres = scene.parameters(scene.centres[:, list(chosen)], chosen)
     if len(draws):
         ax.scatter(draws[:, 0], draws[:, 1], s=5, color=MAIN_COLOUR, alpha=0.5, lw=0, label="draws")
-    density = scene.density()
+    density = _density_grid(scene)
     if density is not None:
         _draw_contours(ax, density, chosen)
     elif scene.covariances is not None:
@@ -291,28 +274,32 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     _label(ax, centres, np.ptp(np.concatenate([draws, centres]), axis=0), scene.mode_labels())
 
 
-def _density_grid(
-    target: Target,
-    scales: Sequence[ParameterScale],
-    points: np.ndarray,
-    centres: np.ndarray,
-    widths: np.ndarray | None,
-) -> DensityGrid:
-    """The density of one or two parameters on a grid that covers the points and the modes.
+def _grid_lines(scene: Scene, count: int) -> list[np.ndarray]:
+    """Values of each coordinate that cover the draws and the modes.
 
-    Modes are at `centres` (M, d) with standard deviations `widths` (M, d), if these are known: the grid
-    reaches 4 of them beyond, and is fine there. Without them it reaches beyond the points by their range.
+    Where the covariances of the modes are known, the lines reach 4 standard deviations beyond them and are
+    fine there. Without them they reach beyond the draws by their range.
     """
-    reach = (np.ptp(points, axis=0) if len(points) else 0) + 1.0 if widths is None else 4 * widths
-    ends = np.concatenate([points, centres - reach, centres + reach])
-    count = 2001 if target.dim == 1 else 200
-    lines = []
-    for k in range(target.dim):
-        parts = [np.linspace(ends[:, k].min(), ends[:, k].max(), count)]
-        if widths is not None:
-            near = np.linspace(-4, 4, 25)
-            parts += [centres[m, k] + widths[m, k] * near for m in range(min(len(centres), 8))]
-        lines.append(np.unique(np.concatenate(parts)))
+    x, centres = scene.x, scene.centres
+    if scene.covariances is None:
+        reach = (np.ptp(x, axis=0) if len(x) else 0) + 1.0
+        near = np.empty((0, x.shape[1]))
+    else:
+        widths = np.sqrt(np.diagonal(scene.covariances, axis1=1, axis2=2))
+        reach = 4 * widths
+        around = centres[:8, None] + widths[:8, None] * np.linspace(-4, 4, 25)[:, None]
+        near = around.reshape(-1, x.shape[1])
+    ends = np.concatenate([x, centres - reach, centres + reach])
+    even = np.linspace(ends.min(axis=0), ends.max(axis=0), count)
+    return [np.unique(line) for line in np.concatenate([even, near]).T]
+
+
+def _density_grid(scene: Scene) -> DensityGrid | None:
+    """The density of one or two parameters, if these are all, on a grid."""
+    target = scene.target
+    if target is None or target.dim > 2 or not len(scene.centres):
+        return None
+    lines = _grid_lines(scene, 2001 if target.dim == 1 else 200)
     grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
     log_p = log_density_at(target, grid.reshape(-1, target.dim), proposal=True).reshape(grid.shape[:-1])
     mass = np.exp(log_p - log_p.max())
@@ -320,15 +307,18 @@ def _density_grid(
     for k, line in enumerate(lines):
         along = [-1 if axis == k else 1 for axis in range(target.dim)]
         mass = mass * np.gradient(line).reshape(along)
-        slope = slope + scales[k].log_slope(line).reshape(along)
+        slope = slope + scene.scales[k].log_slope(line).reshape(along)
     total = np.log(mass.sum()) + log_p.max()
-    parameters = [scales[k].values(line) for k, line in enumerate(lines)]
+    parameters = [scene.scales[k].values(line) for k, line in enumerate(lines)]
     return DensityGrid(parameters, np.exp(log_p - slope - total), mass / mass.sum())
 
 
 def _draw_contours(ax: Any, density: DensityGrid, chosen: tuple[int, ...]) -> None:
     """Lines that enclose 86 % and 39 % of a density of two coordinates, as 2 and 1 sd of a Gaussian do."""
-    levels = density.levels((0.865, 0.393))
+    order = np.argsort(-density.height, axis=None)
+    enclosed = np.cumsum(density.mass.ravel()[order])
+    ranks = np.minimum(np.searchsorted(enclosed, (0.865, 0.393)), len(order) - 1)
+    levels = density.height.ravel()[order][ranks]
     if not levels[0] < levels[1] < density.height.max():
         return  # the grid does not resolve it
     i, j = chosen
@@ -338,12 +328,12 @@ def _draw_contours(ax: Any, density: DensityGrid, chosen: tuple[int, ...]) -> No
     ax.plot([], [], color=CONTRAST_COLOUR, lw=1.1, label="density, 39 % and 86 %")
 
 
-def _draw_ellipses(ax: Any, scene: Scene, chosen: tuple[int, ...], most: int = 20) -> None:
+def _draw_ellipses(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
     """Ellipses of 1 and 2 standard deviations about the first modes."""
     assert scene.covariances is not None
     angle = np.linspace(0, 2 * np.pi, 100)
     circle = np.stack([np.cos(angle), np.sin(angle)])
-    for k, (centre, covariance) in enumerate(zip(scene.centres[:most], scene.covariances, strict=False)):
+    for k, (centre, covariance) in enumerate(zip(scene.centres[:20], scene.covariances, strict=False)):
         values, vectors = np.linalg.eigh(covariance[np.ix_(chosen, chosen)])
         edge = (vectors * np.sqrt(np.maximum(values, 0))) @ circle
         for radius, style in ((1, "-"), (2, "--")):

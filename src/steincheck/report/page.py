@@ -149,9 +149,11 @@ def _list(texts: Sequence[str], kind: str = "") -> str:
     return f'<ul class="{kind}">{items}</ul>' if texts else ""
 
 
-def _table(table: TextTable, wrong: Sequence[bool]) -> str:
-    """Rows of text; those that are `wrong` are marked."""
-    kinds = ["number" if side == "r" else "" for side in table.sides]
+def _table(table: TextTable, wrong: Sequence[bool], note: str = "") -> str:
+    """Rows of text, of which those that are `wrong` are marked, and a note; nothing if there are no rows."""
+    if not table.rows:
+        return ""
+    kinds = ["number" if side == ">" else "" for side in table.sides]
 
     def line(cells: Sequence[str], tag: str, mark: str = "") -> str:
         pairs = zip(cells, kinds, strict=True)
@@ -161,21 +163,19 @@ def _table(table: TextTable, wrong: Sequence[bool]) -> str:
     marks = [' class="wrong"' if bad else "" for bad in wrong]
     body = "".join(line(row, "td", mark) for row, mark in zip(table.rows, marks, strict=True))
     inner = f"<table><thead>{line(table.head, 'th')}</thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll" tabindex="0">{inner}</div>' + _note(table.more)
+    return f'<div class="scroll" tabindex="0">{inner}</div>' + _note(table.more) + _note(note)
 
 
 def _errors(verdict: Verdict) -> str:
     """The errors of means and standard deviations, the largest first; nothing if they are unknown."""
     table = error_table(verdict.accuracy, MAX_ROWS)
-    if not table.rows:
-        return ""
     mixing = {item.parameter: (item.ess_bulk, item.ess_tail, item.r_hat) for item in verdict.accuracy}
     if np.isfinite(list(mixing.values())).any():  # of chains
         rows = [(*row, *map("{:.4g}".format, mixing[row[0]])) for row in table.rows]
         head = (*table.head, "bulk ESS", "tail ESS", "R-hat")
-        table = table._replace(head=head, sides=f"{table.sides}rrr", rows=rows)
+        table = table._replace(head=head, sides=f"{table.sides}>>>", rows=rows)
     named = {name for finding in verdict.findings for name in finding.parameters}
-    return _table(table, [row[0] in named for row in table.rows]) + _note(wording.Captions.error_table)
+    return _table(table, [row[0] in named for row in table.rows], wording.Captions.error_table)
 
 
 def _modes(verdict: Verdict) -> str:
@@ -188,10 +188,8 @@ def _modes(verdict: Verdict) -> str:
 
 
 def _tests(verdict: Verdict) -> str:
-    if not verdict.tests:
-        return ""
     wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
-    return _table(test_table(verdict), wrong) + _note(wording.tests_note(verdict.alpha))
+    return _table(test_table(verdict), wrong, wording.tests_note(verdict.alpha))
 
 
 def _reproduce(verdict: Verdict, command: Sequence[str] | None) -> str:
@@ -250,15 +248,15 @@ def _figure(draw: Callable[..., object], caption: str, number: int, *, panels: i
         figure = plt.Figure(figsize=size, layout="constrained")
         axes = figure.subplots(panels, panels)
         draw(**{"ax" if panels == 1 else "axes": axes})
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        figure.savefig(buffer, format="svg", transparent=True)
     svg = buffer.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = svg[svg.index("<svg") :]
+    own = r'<metadata>.*?</metadata>|<style.*?</style>|font-family:[^;"]*;?'
+    svg = re.sub(own, "", svg, flags=re.DOTALL)
     svg = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{number}-", svg)
     caption = escape(caption)
     opening = f'<svg viewBox="\\1" role="img" aria-label="{caption}">'
     svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
-    svg = re.sub(r"font-family:[^;\"]*;?", "", svg)
     for colour, name in COLOURS.items():
         svg = svg.replace(colour, f"var({name})")
     return f'<figure class="{kind}">{svg}<figcaption>{caption}</figcaption></figure>'

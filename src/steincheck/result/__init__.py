@@ -1,6 +1,5 @@
 """What a test returns: records without dependencies."""
 
-from ..wording.numbers import pvalue_text
 from ..wording.results import cannot_tell
 from .gof import (
     AgreementResult,
@@ -24,7 +23,7 @@ from .gof import (
     among_all,
 )
 from .modes import DisplacementTable, ImportanceWeights, Modes, ModeSearch, ModeTable, SignedPermutation
-from .record import Table, as_plain
+from .record import Table
 from .verdict import (
     AccuracyReason,
     AccuracyResult,

@@ -96,7 +96,7 @@ class Table(Record):
 
     def __str__(self) -> str:
         words = [any(isinstance(value, str) for value in self[column]) for column in self.columns]
-        sides = "".join("l" if left else "r" for left in words)
+        sides = "".join("<" if left else ">" for left in words)
         return "\n".join(aligned([self.columns, *(list(map(_cell, row)) for row in self.rows)], sides))
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -12,9 +12,7 @@ from ..chains.reading import Sample
 from ..result import ChainBlocks, cannot_tell
 from ..wording import results as wording
 
-MIN_DRAWS_WITHOUT_BLOCKS = (
-    50  # below, a bootstrap of the draws rejects correct samples too often, see small_samples.csv
-)
+MIN_DRAWS_WITHOUT_BLOCKS = 50  # below, weights of draws reject correct samples too often (small_samples.csv)
 
 
 class Bootstrap(Protocol):
@@ -186,14 +184,11 @@ def resampling(
     units = n if group is None else int(group.max()) + 1
     weights = _bootstrap_weights(bootstrap, units, n_resamples, rng)
     centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * units)
-    few = (
-        (wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True),)
-        if n < MIN_DRAWS_WITHOUT_BLOCKS
-        else ()
-    )
-    return Resampling(
-        bootstrap, weights if group is None else weights[:, group], centred=centred, warnings=few
-    )
+    weights = weights if group is None else weights[:, group]
+    found = Resampling(bootstrap, weights, centred=centred)
+    if n >= MIN_DRAWS_WITHOUT_BLOCKS:
+        return found
+    return found._replace(warnings=(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True),))
 
 
 def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -218,11 +213,9 @@ def signs_of_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, rng: np.ran
     arrival = np.maximum.accumulate(np.where(arrives, np.arange(len(x)), 0))
     _, block = np.unique(blocks.label[arrival], return_inverse=True)
     count = int(block[-1]) + 1
-    if blocks.enough:
-        signs = block_signs(count, n_resamples, rng)
-        return Resampling("blocks", signs, block, chains=blocks.record)
-    none = np.empty((0, count), dtype=np.int8)
-    return Resampling("blocks", none, block, chains=blocks.record, warnings=(cannot_tell(blocks.remedy),))
+    signs = block_signs(count, n_resamples, rng) if blocks.enough else np.empty((0, count), dtype=np.int8)
+    few = () if blocks.enough else (cannot_tell(blocks.remedy),)
+    return Resampling("blocks", signs, block, chains=blocks.record, warnings=few)
 
 
 def pvalue(statistic: float, null_distribution: np.ndarray) -> float:

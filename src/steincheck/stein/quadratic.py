@@ -10,7 +10,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from .._validation import as_count, as_numbers, asymmetries, check_switch, recorded, resample_warnings, seeded
+from .._validation import (
+    as_count,
+    as_numbers,
+    check_covariances,
+    check_switch,
+    recorded,
+    resample_warnings,
+    seeded,
+)
 from .._whitening import Gaussians, average_root, standardised, whitened
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample, stuck_chains
@@ -81,11 +89,8 @@ def prepare(arguments: Mapping[str, Any], *, aggregated: bool = False) -> Inputs
     check_kernel(options.kernel, aggregated=aggregated)
     require_target(target)
     as_count(options.n_resamples, "n_resamples")
-    check_bootstrap(options.bootstrap, chains=False)
     check_switch(options.check_score, "check_score")
-    whiten = None
-    if options.precondition is not None:
-        whiten = _cholesky_of_precondition(options.precondition, target.dim)
+    whiten = _cholesky_of_precondition(options.precondition, target.dim)
     generator, seed = seeded(arguments["rng"])
     limits = as_budget(arguments.get("max_evaluations"), arguments.get("max_seconds"))
     sample = read_sample(
@@ -124,24 +129,15 @@ def _inspection_warnings(
     return warnings
 
 
-def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray:
+def _cholesky_of_precondition(precondition: Any, dim: int) -> np.ndarray | None:
+    """L with precondition = L L'; None without one."""
+    if precondition is None:
+        return None
     matrix = as_numbers(precondition, "precondition", f"a matrix of numbers, shape {(dim, dim)}")
     if matrix.shape != (dim, dim):
         raise ValueError(f"`precondition` must have shape {(dim, dim)}, got {matrix.shape}")
-    for i, j in np.argwhere(~np.isfinite(matrix)):
-        raise ValueError(f"`precondition` must be finite, got {matrix[i, j]} at row {i}, column {j}")
-    for i, j in np.argwhere(asymmetries(matrix)):
-        raise ValueError(
-            f"`precondition` must be symmetric, got {matrix[i, j]:g} at row {i}, column {j} and "
-            f"{matrix[j, i]:g} at row {j}, column {i}"
-        )
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        smallest = np.linalg.eigvalsh(matrix)[0]
-        raise ValueError(
-            f"`precondition` must be positive definite, its smallest eigenvalue is {smallest:.3g}"
-        ) from None
+    check_covariances(matrix[None], "`precondition`")
+    return np.linalg.cholesky(matrix)
 
 
 def split_rows(
@@ -275,23 +271,20 @@ def skewness(terms: np.ndarray) -> float:
     return float(np.sqrt(max(between, 0.0)) / spread) if spread > 1e-30 else 0.0
 
 
-def independent_sums(scores: np.ndarray, sample: Sample) -> np.ndarray:
-    """Scores (n, d) with the weights of the draws, added up within groups."""
-    terms = scores if sample.weight is None else scores * sample.weight[:, None]
-    if sample.group is None:
-        return terms
-    return np.stack([np.bincount(sample.group, column) for column in terms.T], axis=1)
-
-
 def skew_warnings(scores: np.ndarray, sample: Sample, modes: Modes | None = None) -> tuple[str, ...]:
     """What speaks against a p-value where the sum of the scores (n, d) is far from normal.
 
-    With `modes` they are taken in the units of each.
+    They have the weights of the draws and are added up within groups. With `modes` they are those that the
+    modes see, in the units of each, weighted by responsibilities.
     """
     if modes is not None:
-        scores = scores_at_own_mode(sample, modes)
-    skew = skewness(independent_sums(scores, sample))
-    return () if skew <= MAX_SKEWNESS else (skew_scores(len(scores)),)
+        scores = np.zeros_like(scores)
+        for view in mode_views(sample.x, sample.scores, modes):
+            scores[view.rows] += view.weight[:, None] * view.scores
+    terms = scores if sample.weight is None else scores * sample.weight[:, None]
+    if sample.group is not None:
+        terms = np.stack([np.bincount(sample.group, column) for column in terms.T], axis=1)
+    return () if skewness(terms) <= MAX_SKEWNESS else (skew_scores(len(scores)),)
 
 
 def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = None) -> Replicated:
@@ -422,14 +415,6 @@ def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
         rows = owner == k
         z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
     return z
-
-
-def scores_at_own_mode(sample: Sample, modes: Modes) -> np.ndarray:
-    """Scores (n, d) as the modes see them, in the units of each, weighted by responsibilities."""
-    scores = np.zeros_like(sample.scores)
-    for view in mode_views(sample.x, sample.scores, modes):
-        scores[view.rows] += view.weight[:, None] * view.scores
-    return scores
 
 
 def _table_over_modes(

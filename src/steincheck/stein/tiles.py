@@ -275,38 +275,32 @@ def _position(tile: int) -> tuple[int, int]:
 
 
 class _Piece(NamedTuple):
-    """A range of draws in all samples of a stack, padded to the size of a tile."""
+    """A range of draws in all samples of a stack, padded with zeros to the size of a tile."""
 
     x: Any  # (J, rows, d)
     scores: Any  # (J, rows, d)
-    index: Any  # (rows,) position of each draw, -1 for padding
-    weight: Any  # (rows,), 0 for padding
-    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece, or -1
+    index: Any  # (rows,) position of each draw, n for padding
+    weight: Any  # (rows,)
+    label: Any = None  # (rows,) block of each draw, counted from the first block of the piece
     factor: Any = None  # (rows, p)
 
 
 def _piece(stack: _Stack, rows: slice) -> _Piece:
     x, scores, weight, label, factor = stack
-    index = np.arange(rows.start, min(rows.stop, x.shape[1]), dtype=np.int32)
-    missing = rows.stop - rows.start - len(index)
-
-    def padded(values: np.ndarray | None, axis: int = 0) -> np.ndarray | None:
-        """0 for numbers, -1 for indices."""
-        if values is None or not missing:
-            return values
-        width = [(0, missing if k == axis else 0) for k in range(values.ndim)]
-        return np.pad(values, width, constant_values=-1 if values.dtype == np.int32 else 0)
-
-    return jax.device_put(
-        _Piece(
-            padded(x[:, rows], 1),
-            padded(scores[:, rows], 1),
-            padded(index),
-            padded(weight[rows]),
-            None if label is None else padded((label[rows] - label[rows.start]).astype(np.int32)),
-            None if factor is None else padded(factor[rows]),
-        )
+    n = x.shape[1]
+    missing = (0, max(0, rows.stop - n))
+    samples = ((0, 0), missing, (0, 0))
+    piece = _Piece(
+        np.pad(x[:, rows], samples),
+        np.pad(scores[:, rows], samples),
+        np.minimum(np.arange(rows.start, rows.stop, dtype=np.int32), n),
+        np.pad(weight[rows], missing),
     )
+    if label is not None:
+        piece = piece._replace(label=np.pad((label[rows] - label[rows.start]).astype(np.int32), missing))
+    if factor is not None:
+        piece = piece._replace(factor=np.pad(factor[rows], samples[1:]))
+    return jax.device_put(piece)
 
 
 @partial(jax.jit, static_argnames=("kernel", "width", "row_sums", "diagonal"))
@@ -329,7 +323,7 @@ def _tile(
     column_scores = jnp.swapaxes(right.scores, 1, 2).copy()
 
     def strip(rows: _Piece) -> tuple[Any, Any]:
-        keep = (rows.index[:, None] < right.index) & (rows.index[:, None] >= 0) if diagonal else True
+        keep = rows.index[:, None] < right.index if diagonal else True
         zero = jnp.zeros((len(rows.index), len(right.index)), rows.x.dtype)
 
         def one(bandwidth: Any) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from ..result import Table, Verdict
 from ..result.record import Record
 from ..target import Target, require_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.page import ANSWERS
+from ..wording.numbers import ANSWERS
 from ..wording.verdict import mean_text, sd_text, share_text
 from .findings import as_verdict
 from .steps import find_known_modes, measure, read_case, run_tests

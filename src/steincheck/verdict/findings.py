@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import get_args
 
@@ -24,7 +23,7 @@ from .steps import COSTS, MIN_DRAWS, Case, CaseModes, Measured, Tested
 
 def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured) -> Verdict:
     """The answer, and everything that is known about it in words."""
-    steps = step_evaluations(case, known, tested, measured)
+    steps = _evaluations(case, known, tested, measured)
     remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks]
     limit, enough = case.settings["max_evaluations"], sum(max(step[1:]) for step in steps)
     if limit is not None and limit < enough:
@@ -33,21 +32,16 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     texts = {kind: {one.text: one.remedy for one in remarks if one.kind == kind} for kind in kinds}
     remedies = texts["reason"]
     fits = _answer(case, tested, measured, conclusive=not remedies)
-    findings = all_findings(case, known, tested, measured) if fits is False else ()
     mode = _mode_of_every_draw(case, known, tested)
-    weights = _importance_weights(case, measured, mode)
-    advice = [words.ADVICE[name] for name in _advice(case, known, tested, measured, findings, weights)]
-    advice = advice or [f"{remedy}, then check again" for remedy in dict.fromkeys(remedies.values())]
 
-    return Verdict(
+    verdict = Verdict(
         fits=fits,
         tests=tested.tests,
         adjusted_pvalues=tested.adjusted_pvalues,
         accuracy=measured.parameters,
         mode_table=measured.mode_table,
-        findings=findings,
-        advice=() if fits else tuple(advice),
-        importance_weights=weights,
+        findings=all_findings(case, known, tested, measured) if fits is False else (),
+        importance_weights=_importance_weights(case, measured, mode),
         modes=known.modes,
         mode_parameters=to_constrained(known.modes.locations, case.target)[0],
         mode_moments=measured.mode_moments,
@@ -64,19 +58,21 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
         version=__version__,
         settings=case.settings,
     )
+    then = [f"{remedy}, then check again" for remedy in dict.fromkeys(remedies.values())]
+    return verdict if fits else replace(verdict, advice=tuple(_advice(case, tested, verdict) or then))
 
 
 def _answer(case: Case, tested: Tested, measured: Measured, *, conclusive: bool) -> bool | None:
     """Whether the draws fit, by the errors if there is a tolerance, by tests and facts otherwise."""
     if case.settings["tolerance"] is not None:
         return measured.answer
-    wrong_shares = tested.stuck and measured.right_shares is False
+    wrong_shares = tested.stuck and measured.wrong_shares.any()
     if tested.rejected or len(tested.improbable_rows) or wrong_shares:
         return False
     return True if conclusive else None
 
 
-def step_evaluations(
+def _evaluations(
     case: Case, known: CaseModes, tested: Tested, measured: Measured
 ) -> tuple[StepEvaluations, ...]:
     """Per step the evaluations that leave nothing out, and those made."""
@@ -243,17 +239,11 @@ def _importance_weights(case: Case, measured: Measured, mode: np.ndarray | None)
     return replace(found, weights=_of_all_draws(found.weights, case, 0.0))
 
 
-def _advice(
-    case: Case,
-    known: CaseModes,
-    tested: Tested,
-    measured: Measured,
-    findings: Collection[Finding],
-    weights: ImportanceWeights | None,
-) -> list[str]:
-    """Names of what to do about the findings, the most urgent first."""
-    kinds = {finding.kind for finding in findings}
-    chains, k_hat = case.sample.chain is not None, measured.k_hat
+def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:
+    """What to do about the findings, the most urgent first."""
+    kinds = {finding.kind for finding in verdict.findings}
+    weights, k_hat = verdict.importance_weights, verdict.k_hat
+    chains = case.sample.chain is not None
     warm_up = "chains" in kinds and tested.tests["chains"].starts_differ
     repairable = tested.stuck and weights is not None
     wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
@@ -261,11 +251,10 @@ def _advice(
     wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
     chance = wrong_numbers and not tested.rejected  # outside the tolerance, which no test finds wrong
     wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
-    source = "unknown source" if case.sample.weight is None else "weighted"
-    source = "chains" if chains else source
+    source = "chains" if chains else "unknown source" if case.sample.weight is None else "weighted"
     rules = [
         (warm_up, "warm-up"),
-        (wrong_shares and any(g.moved for g in known.modes.symmetries), "labels"),
+        (wrong_shares and any(g.moved for g in verdict.modes.symmetries), "labels"),
         (wrong_shares and weights is None, "start chains" if chains else "sample again"),
         (wrong_shares and weights is not None, "mode weights"),
         (repairable or "flow" in kinds, "stuck"),
@@ -275,4 +264,4 @@ def _advice(
         ("impossible draws" in kinds and not wrong_draws, "impossible"),
         ("chains" in kinds and not warm_up, "odd chain"),
     ]
-    return [name for applies, name in rules if applies]
+    return [words.ADVICE[name] for applies, name in rules if applies]

@@ -95,29 +95,22 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
     `settings` are those of the arguments of `check` that give the verdict again.
     """
     case = _evaluate(arguments, settings)
-    sample, mixing = case.sample, case.mixing
-    unseen, warnings = [not_examined("score")], list[str]()
+    sample, warnings, unseen = case.sample, [*case.sample.warnings], [not_examined("score")]
     with suppress(OutOfBudget):
         warnings += score_warnings(case.counted, sample.x, check=settings["check_score"])
-        unseen.clear()
-    warnings += words.sampler_warnings(case.read.divergences, mixing[2], case.names)
-    invalid = tuple(Remark("reason", *texts) for texts in draws_words.order_reasons(sample.order))
+        unseen = []
+    warnings += words.sampler_warnings(case.read.divergences, case.mixing[2], case.names)
+    remarks = [Remark("reason", *texts) for texts in draws_words.order_reasons(sample.order)]
     if case.read.axes_swapped and sample.chain is not None and not sample.order.equal:
-        invalid = (reason("swapped axes"),)
-    edges = _support_remarks(case, rng)
-    few: tuple[Remark, ...] = ()
+        remarks = [reason("swapped axes")]
+    valid, edges = not remarks, _support_remarks(case, rng)
+    remarks += edges
     if sample.effective_size < MIN_DRAWS:
-        few = (reason("few draws", n=sample.effective_size, least=MIN_DRAWS),)
-    return case._replace(
-        valid=not invalid,
-        smooth=not any(remark.kind == "reason" for remark in edges),
-        remarks=(
-            *remarks_of("warning", *sample.warnings, *warnings),
-            *remarks_of("context", draws_words.draws_context(sample, mixing)),
-            *(*invalid, *edges, *few, *unseen),
-        ),
-        made=case.end("draws"),
-    )
+        remarks.append(reason("few draws", n=sample.effective_size, least=MIN_DRAWS))
+    remarks += [*unseen, *remarks_of("warning", *warnings)]
+    remarks += remarks_of("context", draws_words.draws_context(sample, case.mixing))
+    smooth = not any(remark.kind == "reason" for remark in edges)
+    return case._replace(valid=valid, smooth=smooth, remarks=tuple(remarks), made=case.end("draws"))
 
 
 def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
@@ -192,26 +185,21 @@ def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generato
     allowed = Budget(max(budget.left / 2, budget.left - later))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=case.progress, rng=rng)
     budget.made += allowed.made
-    remarks = remarks_of("warning", *found.warnings)
-    if len(held):
-        remarks += (not_examined("held-out draws", held=len(held), tested=len(tested)),)
-    known = CaseModes(found, tested, remarks, made=case.end("modes"))
-    if len(found):
-        context = remarks_of("context", *search_context(found, target.coordinate_names))
-        return known._replace(remarks=(*remarks, *context, not_examined("modes not found")))
-    return _without_modes(known, x[held] if len(held) else x)
-
-
-def _without_modes(known: CaseModes, x: np.ndarray) -> CaseModes:
-    """The median and spread of draws x in place of modes that a search did not find."""
-    search = known.modes.search
+    search = found.search
     assert search is not None
-    why = reason("no mode", message=search.message)
-    if search.reason in ("max_evaluations", "max_seconds"):
-        why = why._replace(kind="not examined")  # no obstacle to the tests of the shape
-    spread = replace(spread_as_mode(x), search=search)
+    remarks = [*remarks_of("warning", *found.warnings)]
+    if len(held):
+        remarks.append(not_examined("held-out draws", held=len(held), tested=len(tested)))
+    if len(found):
+        remarks += remarks_of("context", *search_context(found, target.coordinate_names))
+        remarks.append(not_examined("modes not found"))
+    else:
+        why = reason("no mode", message=search.message)
+        ended = search.reason in ("max_evaluations", "max_seconds")  # no obstacle to the tests of the shape
+        remarks.append(why._replace(kind="not examined") if ended else why)
+        found = replace(spread_as_mode(x[held] if len(held) else x), search=search)
     improper = search.reason == "improper"
-    return known._replace(modes=spread, remarks=(*known.remarks, why), improper=improper)
+    return CaseModes(found, tested, tuple(remarks), improper, case.end("modes"))
 
 
 class Tested(NamedTuple):
@@ -351,7 +339,8 @@ def _improbable_rows(case: Case, modes: Modes) -> np.ndarray:
 
 def _applicable_tests(case: Case, known: CaseModes) -> tuple[dict[str, Run], tuple[Remark, ...]]:
     """The tests that draws and budget allow, in the order of the verdict, and why others are not made."""
-    if known.improper or not case.valid:
+    few = case.sample.effective_size < MIN_DRAWS <= len(case.values)  # a few heavy weights decide
+    if known.improper or not case.valid or few:
         return {}, ()
     modes, budget = known.modes, case.budget
     rows = np.intersect1d(known.rows, case.scored)
@@ -359,8 +348,6 @@ def _applicable_tests(case: Case, known: CaseModes) -> tuple[dict[str, Run], tup
     least = min(MIN_DRAWS, len(known.rows))
     runs: dict[str, Run] = {}
     remarks: tuple[Remark, ...] = ()
-    if case.sample.effective_size < MIN_DRAWS <= len(case.values):
-        return {}, ()  # a few heavy weights decide: the verdict says that the draws are too few
     if len(rows) < least:
         remarks = (reason("few scores", n=len(rows), least=MIN_DRAWS),)
     elif case.smooth:
@@ -401,10 +388,9 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
         common: dict[str, Any] = {"whiten": whiten, "modes": units, "blocks": blocks}
         return ksdagg_core(part.rows(some), options, aggregation, spawn_streams(rng), **common)[0]
 
-    runs: dict[str, Run] = {"kernel": (rows[some], kernel_test)}
-    if skew := skew_warnings(whitened_scores(part.scores, whiten), part, units):
-        runs = {}
-        remarks += remarks_of("not examined", *map(words.without_kernel_test, skew))
+    skew = skew_warnings(whitened_scores(part.scores, whiten), part, units)
+    runs: dict[str, Run] = {} if skew else {"kernel": (rows[some], kernel_test)}
+    remarks += tuple(not_examined("kernel", why=why) for why in skew)
     if len(rows) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):
         remarks += () if runs else (reason("skew"),)
         return runs, (*remarks, not_examined("moments", least=MIN_MOMENT_DRAWS))
@@ -421,7 +407,6 @@ class Measured(NamedTuple):
     mode_moments: tuple[np.ndarray, np.ndarray] | None = None
     k_hat: float | None = None  #: None without log q
     answer: bool | None = None  #: whether all errors, those of shares too, are within the tolerance
-    right_shares: bool | None = None  #: whether all shares are within the tolerance; True with one mode
     wrong_shares: np.ndarray = np.arange(0)  #: (M,) which shares are outside it
     remarks: tuple[Remark, ...] = ()
     made: int = 0  #: evaluations when the step ended
@@ -440,9 +425,8 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         within = np.all(np.abs(table.error_interval) <= case.tolerance)
         right = False if wrong.any() else True if within else None
         found = found._replace(wrong_shares=wrong)
-    answers = (found.answer, right)
+    answers = (found.answer, right) if case.valid else (None,)
     answer = False if False in answers else True if all(answers) else None
-    answer = answer if case.valid else None
     remarks = found.remarks
     harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
     if case.sample.weight is not None and right:
@@ -452,7 +436,7 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
     if case.settings["tolerance"] is not None and answer is None:
         remarks += (reason("tolerance", tolerance=case.tolerance),)
     made = case.end("accuracy")
-    return found._replace(answer=answer, right_shares=right, remarks=remarks, made=made)
+    return found._replace(answer=answer, remarks=remarks, made=made)
 
 
 def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:

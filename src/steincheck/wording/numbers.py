@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ..result import ModeTable
 
+ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
 USUAL_LEVELS = (0.01, 0.05, 0.1)
 
 
@@ -42,6 +43,8 @@ def interval_text(interval: Sequence[float], number: str = "{:.3g}") -> str:
 
 def estimate_text(value: float, interval: Sequence[float], number: str = "{:.3g}") -> str:
     """A number with its interval, "0.14 (0.12 to 0.16)"; the number alone if all three are printed alike."""
+    if not np.isfinite(value):
+        return "no value: too uncertain"
     ends = interval_text(interval, number)
     text = number.format(value)
     return text if text == ends else f"{text} ({ends})"
@@ -71,12 +74,10 @@ def mode_descriptions(locations: np.ndarray, names: Sequence[str] = ()) -> tuple
 
 
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """Rows of cells as lines, columns aligned to the left or right by the letters of `sides`."""
+    """Rows of cells as lines, columns aligned to the left, "<", or right, ">", by the signs in `sides`."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(sides))]
-    columns = [
-        f"{{:{'<' if side == 'l' else '>'}{width}}}" for side, width in zip(sides, widths, strict=True)
-    ]
-    return ["  " + "  ".join(columns).format(*row).rstrip() for row in rows]
+    line = "".join(f"  {{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [line.format(*row).rstrip() for row in rows]
 
 
 def share_of_density(table: ModeTable, k: int) -> str:

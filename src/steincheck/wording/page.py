@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .numbers import aligned, count_text, estimate_text, pvalue_text, share_of_density
+from .numbers import ANSWERS, aligned, count_text, estimate_text, pvalue_text, share_of_density
 
 if TYPE_CHECKING:
     from ..result import Finding, ModeTable, ParameterAccuracy, Verdict
-
-ANSWERS = {True: "no misfit found", False: "misfit found", None: "cannot tell"}
 
 
 class TextTable(NamedTuple):
@@ -63,16 +61,12 @@ def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTa
     order = sorted(known, key=lambda item: -item.largest_error) + (unknown if known else [])
     head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
     more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
-    return TextTable(head, "lrrrrl", [_error_row(item) for item in order[:most]], more)
+    return TextTable(head, "<>>>><", [_error_row(item) for item in order[:most]], more)
 
 
 def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
-    mean = "no value: too uncertain"
-    if np.isfinite(item.mean_error):
-        mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
-    ratio = "no value: too uncertain"
-    if item.has_sd:
-        ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
+    mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
+    ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
     state = "rough" if item.rough else ""
     return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
 
@@ -85,7 +79,7 @@ def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -
         for k, where in enumerate(descriptions[:most])
     ]
     more = len(table) - most
-    return TextTable(head, "rrrrl", rows, f"and {count_text(more, 'more mode')}" if more > 0 else "")
+    return TextTable(head, ">>>><", rows, f"and {count_text(more, 'more mode')}" if more > 0 else "")
 
 
 def test_table(verdict: Verdict) -> TextTable:
@@ -105,7 +99,7 @@ def test_table(verdict: Verdict) -> TextTable:
         out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
         fits = False if adjusted <= verdict.alpha else None if unknown or out_of_reach else True
         rows.append((names[key], *texts, ANSWERS[fits]))
-    return TextTable(("what was tested", "p", "adjusted", ""), "lrrl", rows)
+    return TextTable(("what was tested", "p", "adjusted", ""), "<>><", rows)
 
 
 # --- the report ---

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import listed
-from .numbers import count_text, pvalue_text
+from .numbers import ANSWERS, count_text, pvalue_text
 
 if TYPE_CHECKING:
     from ..result import ChainBlocks, FluxResult, GofResult, MomentFeature
@@ -103,10 +103,8 @@ def result_sentence(result: GofResult, alpha: float) -> str:
     p = pvalue_text(result.pvalue, smallest=result.at_floor)
     statistic = "" if np.isnan(result.statistic) else f"statistic = {result.statistic:.4g}, "
     n = f"n = {result.n}" if result.tested_rows is None else f"n = {result.n}, {result.n_tested} tested"
-    answer = "misfit found" if result.reject(alpha) else "no misfit found"
-    if result.inconclusive(alpha):
-        answer = "cannot tell"
-    return f"{answer} at level {alpha:g} (p {p}, {statistic}{n}, d = {result.dim})"
+    fits = None if result.inconclusive(alpha) else not result.reject(alpha)
+    return f"{ANSWERS[fits]} at level {alpha:g} (p {p}, {statistic}{n}, d = {result.dim})"
 
 
 def floor_remark(floor: float, alpha: float) -> str:
@@ -225,17 +223,14 @@ def pairs_examined(count: int) -> str:
 
 def skew_scores(n: int) -> str:
     """A warning that the sum of the scores is far from normal."""
-    return (
-        f"the scores of the {n} draws are so skewed that a few unseen draws would decide, and correct "
-        "draws are rejected too often: draw a larger sample"
-    )
+    effect = "a few unseen draws would decide, and correct draws are rejected too often"
+    return f"the scores of the {n} draws are so skewed that {effect}: draw a larger sample"
 
 
 def moments_left_out(count: int, total: int) -> str:
     """A warning about features with skewed scores."""
-    return (
-        f"{count} of {total} moments were left out: they are too skewed in so few draws; draw a larger sample"
-    )
+    why = "they are too skewed in so few draws; draw a larger sample"
+    return f"{count} of {total} moments were left out: {why}"
 
 
 def overflowing_moments(count: int, total: int) -> str:

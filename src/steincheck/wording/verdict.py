@@ -37,6 +37,7 @@ NOT_EXAMINED = {
     "climbs": "whether draws belong to unknown modes",
     "weights": "whether the mode weights are right",
     "accuracy": "how far off the means and standard deviations are",
+    "kernel": "the shape by the kernel test: {why}",
     "agreement": "whether the chains agree: there are too few blocks to compare",
     "moments": "location, spread and correlation: this requires about {least} independent draws",
     "some draws": "the shape at all of the {n} draws: the kernel test costs n^2 and looked at some of them",
@@ -63,10 +64,7 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
         "the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}",
         "allow more evaluations; where the target has no score, give it one",
     ),
-    "few draws": (
-        "the draws are worth {n:.0f} independent ones, and below {least} a non-rejection is inconclusive",
-        "take more draws",
-    ),
+    "few draws": ("the draws are worth {n:.0f} independent ones, and {least} are needed", "take more draws"),
     "level": (
         "the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}",
         "choose `alpha` above {floor:.2g}",
@@ -99,19 +97,13 @@ def remarks_of(kind: RemarkKind, *texts: str) -> tuple[Remark, ...]:
     return tuple(Remark(kind, text) for text in texts)
 
 
-def without_kernel_test(why: str) -> str:
-    """What a kernel test would have looked at, and why it was not made."""
-    return f"the shape by the kernel test: {why}"
-
-
 def sampler_warnings(divergences: int | None, rhat: np.ndarray, names: Sequence[str]) -> list[str]:
     """Divergent transitions, and the parameter with the largest R-hat, if that is above 1.1, as is usual."""
     found = [f"the sampler reports {count_text(divergences, 'divergent transition')}"] if divergences else []
     if np.nanmax(rhat, initial=1.0) > 1.1:
         k = int(np.nanargmax(rhat))
-        found.append(
-            f"R-hat of {names[k]} is {rhat[k]:.2f}: the chains have not mixed or are not yet stationary"
-        )
+        effect = "the chains have not mixed or are not yet stationary"
+        found.append(f"R-hat of {names[k]} is {rhat[k]:.2f}: {effect}")
     return found
 
 
@@ -132,10 +124,8 @@ def k_hat_text(k_hat: float) -> str:
 def headline(verdict: Verdict) -> str:
     """The answer in one or two sentences, with what the numbers say; no p-value where a fact decides."""
     fits, tolerance = verdict.fits, verdict.tolerance
-    smallest = [
-        one for name, one in verdict.tests.items() if verdict.adjusted_pvalues[name] == verdict.pvalue
-    ]
-    p = f" (p {pvalue_text(verdict.pvalue, smallest=any(one.at_floor for one in smallest))})"
+    clearest = [verdict.tests[name] for name, p in verdict.adjusted_pvalues.items() if p == verdict.pvalue]
+    p = f" (p {pvalue_text(verdict.pvalue, smallest=any(one.at_floor for one in clearest))})"
     if not verdict.tests or (fits is False and verdict.pvalue > verdict.alpha):
         p = ""
     answers = {
@@ -155,7 +145,7 @@ def headline(verdict: Verdict) -> str:
         None: "; ".join(verdict.inconclusive_reasons),
     }
     detail = details[fits]
-    stop = "." if detail and not detail.endswith((".", "?", "!")) else ""
+    stop = "." if detail and not detail.endswith("?") else ""
     return f"{answers[fits]} {detail}{stop}".rstrip()
 
 
@@ -169,9 +159,8 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     low, high = sorted(np.abs(worst.mean_error_interval))
     if low > within and np.prod(worst.mean_error_interval) > 0:
         size = estimate_text(abs(worst.mean_error), (low, high), "{:.2g}")
-        return (
-            f"But the draws are too few for {within:g} sd: the mean of {worst.parameter} is off by {size} sd."
-        )
+        off = f"the mean of {worst.parameter} is off by {size} sd"
+        return f"But the draws are too few for {within:g} sd: {off}"
     means = [max(np.abs(item.mean_error_interval)) for item in settled]
     spreads = [max(np.abs(np.expm1(item.sd_error_interval))) for item in settled if item.has_sd]
     text = f"{_all_of(len(means), len(accuracy), 'mean')} within {max(means):.2g} sd of the density's"
@@ -181,7 +170,7 @@ def accuracy_sentence(accuracy: Sequence[ParameterAccuracy], within: float) -> s
     rough = [item.parameter for item in known if item.rough]
     unknown = [item.parameter for item in accuracy if item not in known]
     text += f"; the intervals of {listed(rough, 3)} are rough" if rough else ""
-    return text + (f"; no value for {listed(unknown, 3)}." if unknown else ".")
+    return text + (f"; no value for {listed(unknown, 3)}" if unknown else "")
 
 
 def _all_of(count: int, total: int, noun: str) -> str:
@@ -198,21 +187,18 @@ def mean_text(item: ParameterAccuracy) -> str:
     """A mean that is off; its digits are those that a hundredth of the sd leaves."""
     decimals = int(np.clip(2 - np.floor(np.log10(max(item.draws_sd, 1e-300))), 0, 300))
     number = f"{{:z.{decimals}f}}" if decimals < 8 else "{:.3g}"
-    return (
-        f"{item.parameter}: mean of the draws {number.format(item.draws_mean)}, of the density "
-        f"{interval_text(item.mean_interval, number)}: {abs(item.mean_error):.2g} sd too "
-        f"{'high' if item.mean_error > 0 else 'low'}"
-    )
+    own, known = number.format(item.draws_mean), interval_text(item.mean_interval, number)
+    off = f"{abs(item.mean_error):.2g} sd too {'high' if item.mean_error > 0 else 'low'}"
+    return f"{item.parameter}: mean of the draws {own}, of the density {known}: {off}"
 
 
 def sd_text(item: ParameterAccuracy) -> str:
     """A standard deviation that is off."""
     ratio = float(np.exp(abs(item.sd_error)))
     factor = f"{ratio:.3g}" if ratio < 2 else f"{ratio:.2g}"
-    return (
-        f"{item.parameter}: sd of the draws {item.draws_sd:.3g}, of the density "
-        f"{interval_text(item.sd_interval)}: {factor} times too {'large' if item.sd_error > 0 else 'small'}"
-    )
+    known = interval_text(item.sd_interval)
+    off = f"{factor} times too {'large' if item.sd_error > 0 else 'small'}"
+    return f"{item.parameter}: sd of the draws {item.draws_sd:.3g}, of the density {known}: {off}"
 
 
 def share_text(table: ModeTable, k: int, where: str) -> str:
