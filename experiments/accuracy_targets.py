@@ -19,8 +19,7 @@ from steincheck.perturbation.hamiltonian import Trajectory, Walkers, hamiltonian
 from steincheck.target import to_constrained
 from steincheck.target.evaluation import CountedTarget
 
-from . import targets
-from .mode_targets import gaussians
+from . import mode_targets, targets
 
 POOL = 400_000  # exact draws, of which every replicate takes some
 REFERENCE_WALKERS = 400
@@ -49,18 +48,14 @@ def _rng(name: str) -> np.random.Generator:
     return np.random.default_rng([ord(letter) for letter in name])
 
 
-def t4() -> tuple[sc.Target, Callable]:
-    """Student's t with 4 degrees of freedom, d = 3."""
-    return targets.student(4, 3)
+TARGETS: dict[str, Callable[[], targets.Model | mode_targets.Case]] = {}
+registered = targets.registered_in(TARGETS)
+registered("t4", 4, 3)(targets.student)
+registered("logistic_line", 1)(targets.logistic)
 
 
-def logistic_line() -> tuple[sc.Target, Callable]:
-    """The logistic distribution, d = 1."""
-    target = sc.from_jax(lambda x: jnp.sum(-x - 2 * jax.nn.softplus(-x)), 1)
-    return target, lambda n, rng: rng.logistic(size=(n, 1))
-
-
-def lognormal_scales() -> tuple[sc.Target, Callable]:
+@registered("lognormal_scales")
+def lognormal_scales() -> targets.Model:
     """Lognormal scales with correlated logs of sd .15 to .45, d = 6."""
     rng = _rng("lognormal")
     spread = np.linspace(0.15, 0.45, 6)
@@ -75,10 +70,11 @@ def lognormal_scales() -> tuple[sc.Target, Callable]:
         constrain=jnp.exp,
         unconstrain=jnp.log,
     )
-    return target, lambda n, rng: rng.multivariate_normal(centre, covariance, size=n)
+    return targets.Model(target, lambda n, rng: rng.multivariate_normal(centre, covariance, size=n))
 
 
-def sinh_arcsinh() -> tuple[sc.Target, Callable]:
+@registered("sinh_arcsinh")
+def sinh_arcsinh() -> targets.Model:
     """Skew margins with a Gaussian copula, d = 8."""
     rng = _rng("sinh")
     a = rng.normal(size=(8, 8))
@@ -97,22 +93,16 @@ def sinh_arcsinh() -> tuple[sc.Target, Callable]:
         z = rng.multivariate_normal(np.zeros(8), covariance, size=n)
         return np.sinh((np.arcsinh(z) + skew) / tail)
 
-    return sc.from_jax(log_density, 8), sample
+    return targets.Model(sc.from_jax(log_density, 8), sample)
 
 
-def overlap() -> tuple[sc.Target, Callable]:
-    """Two overlapping Gaussians, 3 sd apart, d = 3."""
-    made = gaussians([[0.0, 0, 0], [3.0, 0, 0]], [1.0, 0.8], [0.6, 0.4])
-    return made.target, made.sample
+registered("overlap", [[0.0, 0, 0], [3.0, 0, 0]], [1.0, 0.8], [0.6, 0.4])(mode_targets.gaussians)
+THREE = [[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]]
+registered("three_modes", THREE, [1.0, 0.7, 1.2], [0.5, 0.3, 0.2])(mode_targets.gaussians)
 
 
-def three_modes() -> tuple[sc.Target, Callable]:
-    """Three Gaussians far apart, d = 4."""
-    made = gaussians([[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]], [1.0, 0.7, 1.2], [0.5, 0.3, 0.2])
-    return made.target, made.sample
-
-
-def logistic_regression() -> tuple[sc.Target, None]:
+@registered("logistic_regression")
+def logistic_regression() -> targets.Model:
     """150 observations, d = 8."""
     rng = _rng("logistic")
     x = np.column_stack([np.ones(150), rng.normal(size=(150, 7))])
@@ -121,18 +111,21 @@ def logistic_regression() -> tuple[sc.Target, None]:
     def log_density(b):
         return jnp.sum(jnp.where(y, -jax.nn.softplus(-x @ b), -jax.nn.softplus(x @ b))) - jnp.sum(b**2) / 12.5
 
-    return sc.from_jax(log_density, 8), None
+    return targets.Model(sc.from_jax(log_density, 8), None)
 
 
-def poisson_regression() -> tuple[sc.Target, None]:
+@registered("poisson_regression")
+def poisson_regression() -> targets.Model:
     """40 counts, d = 12."""
     rng = _rng("poisson")
     x = np.column_stack([np.ones(40), rng.normal(size=(40, 11))])
     y = rng.poisson(np.exp(x @ (0.3 * rng.normal(size=12))))
-    return sc.from_jax(lambda b: jnp.sum(y * (x @ b) - jnp.exp(x @ b)) - jnp.sum(b**2) / 8, 12), None
+    target = sc.from_jax(lambda b: jnp.sum(y * (x @ b) - jnp.exp(x @ b)) - jnp.sum(b**2) / 8, 12)
+    return targets.Model(target, None)
 
 
-def gaussian_process() -> tuple[sc.Target, None]:
+@registered("gaussian_process")
+def gaussian_process() -> targets.Model:
     """Length, amplitude and noise of a Gaussian process with 20 observations, d = 3."""
     rng = _rng("gp")
     t = np.sort(rng.uniform(0, 10, size=20))
@@ -146,11 +139,12 @@ def gaussian_process() -> tuple[sc.Target, None]:
         half = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
         return -0.5 * half @ half - jnp.sum(jnp.log(jnp.diag(factor))) - 0.5 * jnp.sum(u**2)
 
-    names = ["length", "amplitude", "noise"]
-    return sc.from_jax(log_density, 3, constrained_names=names, constrain=jnp.exp, unconstrain=jnp.log), None
+    own_scale = {"constrained_names": ["length", "amplitude", "noise"], "constrain": jnp.exp}
+    return targets.Model(sc.from_jax(log_density, 3, **own_scale, unconstrain=jnp.log), None)
 
 
-def hidden_markov() -> tuple[sc.Target, None]:
+@registered("hidden_markov")
+def hidden_markov() -> targets.Model:
     """Two ordered states with Gaussian noise and 120 observations, d = 5."""
     rng = _rng("hmm")
     state = [0]
@@ -173,15 +167,15 @@ def hidden_markov() -> tuple[sc.Target, None]:
         return special.logsumexp(last) + jnp.sum(prior)
 
     def constrain(u):
-        return jnp.stack(
-            [u[:, 0], u[:, 0] + jnp.exp(u[:, 1]), *(jax.nn.sigmoid(u[:, 2:4]).T), jnp.exp(u[:, 4])], axis=1
-        )
+        second = u[:, 0] + jnp.exp(u[:, 1])
+        return jnp.column_stack([u[:, 0], second, jax.nn.sigmoid(u[:, 2:4]), jnp.exp(u[:, 4])])
 
     names = ["mu[0]", "mu[1]", "stay[0]", "stay[1]", "sigma"]
-    return sc.from_jax(log_density, 5, constrained_names=names, constrain=constrain), None
+    return targets.Model(sc.from_jax(log_density, 5, constrained_names=names, constrain=constrain), None)
 
 
-def hierarchical_counts() -> tuple[sc.Target, None]:
+@registered("hierarchical_counts")
+def hierarchical_counts() -> targets.Model:
     """Counts of 40 groups with random intercepts, not centred, and 3 slopes, d = 45."""
     rng = _rng("counts")
     group = np.repeat(np.arange(40), 4)
@@ -199,10 +193,11 @@ def hierarchical_counts() -> tuple[sc.Target, None]:
     def constrain(u):
         return jnp.concatenate([u[:, :1], jnp.exp(u[:, 1:2]), u[:, 2:]], axis=1)
 
-    return sc.from_jax(log_density, 45, constrained_names=names, constrain=constrain), None
+    return targets.Model(sc.from_jax(log_density, 45, constrained_names=names, constrain=constrain), None)
 
 
-def latent_series() -> tuple[sc.Target, None]:
+@registered("latent_series")
+def latent_series() -> targets.Model:
     """Counts of a latent autoregression of length 60, d = 60."""
     rng = _rng("series")
     h = np.zeros(60)
@@ -214,10 +209,11 @@ def latent_series() -> tuple[sc.Target, None]:
         prior = -0.5 * (u[0] ** 2 * 0.19 + jnp.sum((u[1:] - 0.9 * u[:-1]) ** 2)) / 0.16
         return jnp.sum(y * (1 + u) - jnp.exp(1 + u)) + prior
 
-    return sc.from_jax(log_density, 60), None
+    return targets.Model(sc.from_jax(log_density, 60), None)
 
 
-def skew_series() -> tuple[sc.Target, Callable]:
+@registered("skew_series")
+def skew_series() -> targets.Model:
     """A log-gamma variable, a logistic one about half its square, and a Gaussian about that, d = 3."""
 
     def log_density(x):
@@ -230,46 +226,23 @@ def skew_series() -> tuple[sc.Target, Callable]:
         second = 0.5 * first**2 + 0.6 * rng.logistic(size=n)
         return np.stack([first, second, 0.7 * second + 0.5 * rng.normal(size=n)], axis=1)
 
-    return sc.from_jax(log_density, 3), sample
-
-
-TARGETS = {
-    function.__name__: function
-    for function in (
-        t4,
-        logistic_line,
-        lognormal_scales,
-        sinh_arcsinh,
-        overlap,
-        three_modes,
-        logistic_regression,
-        poisson_regression,
-        gaussian_process,
-        hidden_markov,
-        hierarchical_counts,
-        latent_series,
-        skew_series,
-    )
-}
+    return targets.Model(sc.from_jax(log_density, 3), sample)
 
 
 @cache
 def case(name: str) -> Case:
     """The target with its modes and truth; a reference run is kept among temporary files."""
-    target, sample = TARGETS[name]()
+    made = TARGETS[name]()
+    target, sample = made.target, made.sample
     rng = _rng("truth of " + name)
-    if sample is not None:
-        pool = sample(POOL, rng)
-        starts = pool[:20]
-    else:
-        starts = rng.normal(size=(20, target.dim))
+    pool = None if sample is None else sample(POOL, rng)
+    starts = rng.normal(size=(20, target.dim)) if pool is None else pool[:20]
     modes = sc.find_modes(target, starts=starts, rng=1)
     if name in ("hidden_markov", "gaussian_process", "hierarchical_counts"):  # nearly all of the mass
         modes = sc.Modes(modes.locations[:1], modes.covariances[:1], modes.log_density[:1])
-    if sample is None:
-        pool = _reference(name, target, modes, rng)
-        return Case(target, modes, _truth_of_walkers(target, pool))
-    return Case(target, modes, _truth(pool, to_constrained(pool, target)[0], walkers=False))
+    if pool is not None:
+        return Case(target, modes, _truth(pool, to_constrained(pool, target)[0], walkers=False))
+    return Case(target, modes, _truth_of_walkers(target, _reference(name, target, modes, rng)))
 
 
 def _truth(pool: np.ndarray, values: np.ndarray, *, walkers: bool) -> Truth:

@@ -79,7 +79,7 @@ def check_with_integer(draws: Any, target: Any, *, rng: Any, **options: Any) -> 
 
 def row(model: str, test: str, n: int, repetitions: int | None = None) -> list[dict[str, Any]]:
     """One row of the table; its seed depends on the cell alone."""
-    target, sample = build(model)
+    target, sample, _ = build(model)
     repetitions = repetitions or cells()[model, test, n]
     rng = np.random.default_rng([SEED, zlib.crc32(model.encode()), zlib.crc32(test.encode()), n])
     options = {"test": test_of(test, model), "repetitions": repetitions, "alpha": LEVELS}

@@ -10,7 +10,7 @@ a second time: their p-values come from its verdict.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 import steincheck as sc
 
 from .counting import Case, CountedStudy, Events
+from .targets import autoregression, metropolis, on_first_axis, refreshed
 
 LEVEL = 0.05
 AS_PVALUE = {True: 1.0, False: 0.0, None: np.nan}  # answers of `check`, which are not p-values alone
@@ -68,6 +69,8 @@ def _cases() -> dict[str, Chains]:
 
 
 def _wrong_cases() -> dict[str, Chains]:
+    one_coordinate = Chains(0.5, 5, 4, 250, flaw="one coordinate", size=0.4)
+    burn_in = Chains(0.5, 5, 4, 250, flaw="burn-in", size=3.0)
     return {
         "mean 0.07, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="mean", size=0.07),
         "mean 0.15, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="mean", size=0.15),
@@ -78,16 +81,12 @@ def _wrong_cases() -> dict[str, Chains]:
         "independent, width 1.1, d=5, 4x250": Chains(0.0, 5, 4, 250, flaw="width", size=1.1),
         "one chain shifted 0.4, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="one chain", size=0.4),
         "one chain shifted 0.4, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="one chain", size=0.4),
-        **{
-            f"one chain, one coordinate shifted 0.4, d=5, AR .5, 4x{length}": Chains(
-                0.5, 5, 4, length, flaw="one coordinate", size=0.4
-            )
-            for length in (250, 1000)
-        },
-        "burn-in 3, d=5, AR .5, 4x250": Chains(0.5, 5, 4, 250, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .5, 4x1000": Chains(0.5, 5, 4, 1000, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .9, 4x1000": Chains(0.9, 5, 4, 1000, flaw="burn-in", size=3.0),
-        "burn-in 3, d=5, AR .5, 1x4000": Chains(0.5, 5, 1, 4000, flaw="burn-in", size=3.0),
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x250": one_coordinate,
+        "one chain, one coordinate shifted 0.4, d=5, AR .5, 4x1000": replace(one_coordinate, length=1000),
+        "burn-in 3, d=5, AR .5, 4x250": burn_in,
+        "burn-in 3, d=5, AR .5, 4x1000": replace(burn_in, length=1000),
+        "burn-in 3, d=5, AR .9, 4x1000": replace(burn_in, length=1000, rho=0.9),
+        "burn-in 3, d=5, AR .5, 1x4000": replace(burn_in, length=4000, chains=1),
         **{f"stuck {k}:{4 - k}, d=2, 4x250": Chains(0.5, 2, 4, 250, "stuck", "stuck", k) for k in (4, 3, 2)},
     }
 
@@ -102,41 +101,37 @@ class Problem(NamedTuple):
     modes: Any
 
 
+def half_gap(kind: str) -> float:
+    """How far the modes are from 0."""
+    return {"stuck": 5.0, "near modes": 2.0}.get(kind, 3.0)
+
+
 @functools.cache
 def problem_of(kind: str, dim: int) -> Problem:
     """The target of a kind of chains, compiled once, and its modes."""
-    rest = [0.0] * (dim - 1)
-    side = {"stuck": 5.0, "near modes": 2.0}.get(kind, 3.0)
-    means = [[-side, *rest], [side, *rest]] if kind in MIXTURES else [[0.0, *rest]]
+    places = half_gap(kind) * np.array([-1, 1]) if kind in MIXTURES else [0.0]
+    means = on_first_axis(places, dim)
     return Problem(sc.models.gaussian_mixture(means), means)
 
 
 def simulate(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """Chains (C, N, d)."""
-    special = {
-        **dict.fromkeys(("random walk", "near modes"), _random_walk),
-        "jumping": _jumping,
-        "stuck": _stuck,
-    }
-    if case.kind in special:
-        return special[case.kind](case, rng)
-    rho = np.full(case.dim, case.rho)
+    if case.kind in ("random walk", "near modes"):
+        return _random_walk(case, rng)
+    if case.kind == "jumping":
+        return _jumping(case, rng)
+    if case.kind == "stuck":
+        return _stuck(case, rng)
+    x = _noise(case, rng)
     if case.kind == "slow direction":
-        rho[1:] = 0.0
-    x = _autoregressive(case, rho, rng)
-    if case.kind == "slow direction":
+        x[..., :1] = autoregression(x[..., :1], case.rho)
         turn, _ = np.linalg.qr(rng.normal(size=(case.dim, case.dim)))
-        x = x @ turn
-    return _spoiled(x, case, rng)
+        return x @ turn
+    return _spoiled(autoregression(x, case.rho), case, rng)
 
 
-def _autoregressive(case: Chains, rho: Any, rng: np.random.Generator) -> np.ndarray:
-    noise = rng.normal(size=(case.length, case.chains, case.dim))
-    x = np.empty_like(noise)
-    x[0] = noise[0]
-    for t in range(1, case.length):
-        x[t] = rho * x[t - 1] + np.sqrt(1 - rho**2) * noise[t]
-    return x.swapaxes(0, 1)
+def _noise(case: Chains, rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(case.length, case.chains, case.dim)).swapaxes(0, 1)
 
 
 def _spoiled(x: np.ndarray, case: Chains, rng: np.random.Generator) -> np.ndarray:
@@ -160,42 +155,31 @@ def _jumping(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """AR(1) chains about a mode that is drawn afresh with probability .1: an ESS of 210 for the weights."""
     share = case.size if case.flaw == "weights" else 0.5
     fresh = rng.random((case.chains, case.length)) < share
-    renewed = rng.random(fresh.shape) < 0.1
-    renewed[:, 0] = True
-    last = np.maximum.accumulate(np.where(renewed, np.arange(case.length), 0), axis=1)
-    x = _autoregressive(case, case.rho, rng)
-    x[..., 0] += np.where(np.take_along_axis(fresh, last, axis=1), 3.0, -3.0)
+    right = refreshed(fresh, 0.1, rng)
+    x = autoregression(_noise(case, rng), case.rho)
+    x[..., 0] += np.where(right, 3.0, -3.0)
     return x
 
 
 def _stuck(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """`size` chains stay at one of two equal modes, the others at the other."""
-    x = _autoregressive(case, case.rho, rng)
+    x = autoregression(_noise(case, rng), case.rho)
     x[..., 0] += np.where(np.arange(case.chains) < case.size, 5.0, -5.0)[:, None]
     return x
 
 
 def _random_walk(case: Chains, rng: np.random.Generator) -> np.ndarray:
     """Random walk Metropolis on two modes 6 or 4 standard deviations apart, started in the target."""
-    centre = np.zeros(case.dim)
-    centre[0] = 2.0 if case.kind == "near modes" else 3.0
+    right = half_gap(case.kind) * np.eye(case.dim)[0]
 
     def log_density(x: np.ndarray) -> np.ndarray:
-        one = np.sum((x - centre) ** 2, axis=1)
-        two = np.sum((x + centre) ** 2, axis=1)
-        return np.logaddexp(-one / 2, -two / 2)
+        return np.logaddexp(*(-0.5 * np.sum((x - mode) ** 2, axis=1) for mode in (right, -right)))
 
-    state = problem_of(case.kind, case.dim).target.sample(case.chains, rng=rng)
-    now = log_density(state)
-    x = np.empty((case.length, case.chains, case.dim))
-    for row in x:
-        proposal = state + 2.0 * rng.normal(size=state.shape)
-        there = log_density(proposal)
-        accepted = np.log(rng.random(case.chains)) < there - now
-        state = np.where(accepted[:, None], proposal, state)
-        now = np.where(accepted, there, now)
-        row[:] = state
-    return x.swapaxes(0, 1)
+    def propose(x: np.ndarray) -> np.ndarray:
+        return x + 2.0 * rng.normal(size=x.shape)
+
+    start = problem_of(case.kind, case.dim).target.sample(case.chains, rng=rng)
+    return metropolis(start, log_density, propose, case.length, rng)
 
 
 def check_and_parts(draws: Any, problem: Problem, rng: np.random.Generator) -> dict[str, float]:
@@ -214,11 +198,9 @@ def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetitio
     problem = problem_of(case.kind, case.dim)
     streams = rng.spawn(3)
     found = check_and_parts(draws, problem, streams[0])
-    for name, independent, stream in (
-        ("ksd_test", False, streams[1]),
-        ("ksd_test, independent", True, streams[2]),
-    ):
+    for name, stream in zip(("ksd_test", "ksd_test, independent"), streams[1:], strict=True):
         if name in case.tests:
+            independent = name.endswith("independent")
             result = sc.ksd_test(draws, problem.target, independent=independent, rng=stream)
             found[name] = np.nan if result.inconclusive() else result.pvalue
     events = {}
@@ -227,13 +209,8 @@ def run(case: Chains, size: tuple[int, int], rng: np.random.Generator, repetitio
     return events
 
 
-STUDIES = (
-    CountedStudy(
-        "chain_study",
-        2028,
-        {
-            name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
-            for name, chains in CHAINS.items()
-        },
-    ),
-)
+CASES = {
+    name: Case(functools.partial(run, chains), ((chains.chains, chains.length),), RUNS)
+    for name, chains in CHAINS.items()
+}
+STUDIES = (CountedStudy("chain_study", 2028, CASES),)

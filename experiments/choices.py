@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
 import steincheck as sc
 
 from . import fig4, table1
 from .running import Study
+from .targets import autoregression
 
 SEED = 31
 RUNS = 4000  # of chains that are cut into blocks
@@ -64,9 +64,7 @@ def share_rejected(rho: float, shift: float, d: int, count: int, runs: int = RUN
 
 def _signs_reject(rho: float, shift: float, d: int, count: int, rng: np.random.Generator) -> bool:
     """Whether random signs of so many blocks reject; the first coordinate is off by `shift`."""
-    noise = rng.normal(size=(4, 1000, d))
-    noise[:, 0] /= np.sqrt(1 - rho**2)  # stationary from the beginning
-    x = lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=1)
+    x = autoregression(rng.normal(size=(4, 1000, d)), rho)
     x[..., 0] += shift / np.sqrt(4000)
     cuts = np.arange(count // 4) * 1000 // (count // 4)
     sums = np.add.reduceat(x, cuts, axis=1).reshape(count, d)

@@ -34,9 +34,7 @@ class Case:
     weights: np.ndarray | None = None
     expected: int = 1  #: at least so many modes of weight above 1/1000
     tolerance: Any = 0.5  #: how far from its location a known mode may be found, per mode
-    sample: Callable[[int, np.random.Generator], np.ndarray] | None = (
-        None  #: exact draws of the whole density
-    )
+    sample: targets.Sampler | None = None  #: exact draws of the whole density
 
 
 TARGETS: dict[str, Callable[[], Case]] = {}
@@ -62,21 +60,24 @@ def gaussians(means: Any, sds: Any, weights: Any = None, home: int = 0) -> Case:
     return Case(sc.from_jax(log_density, d), draws, means, shares, len(means), 0.5 * sds, sample)
 
 
-def metropolis(target: sc.Target, start: Any, scale: Any, *, steps: int = 400) -> np.ndarray:
+def metropolis(target: sc.Target, start: Any, scale: Any) -> np.ndarray:
     """Draws near one mode: random-walk Metropolis from `start`, in parallel, its scale adapted at first."""
     rng = np.random.default_rng(2)
     x = np.repeat(np.asarray(start, dtype=float)[None], 200, axis=0)
-    value = target.log_density(x)
     shape = np.diag(np.broadcast_to(np.asarray(scale, dtype=float), x.shape[1:]))
-    for step in range(steps):
-        if step in (steps // 8, steps // 4, steps // 2) and len(np.unique(x[:, 0])) > 20:
+    size = 2.4 / np.sqrt(x.shape[1])
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(target.log_density(points), nan=-np.inf)
+
+    def propose(points: np.ndarray) -> np.ndarray:
+        scales = size * rng.choice([0.1, 0.5, 1.0], size=(len(points), 1))
+        return points + scales * (rng.standard_normal(points.shape) @ shape.T)
+
+    for length in (50, 50, 100, 200):
+        x = targets.metropolis(x, log_density, propose, length, rng)[:, -1]
+        if len(np.unique(x[:, 0])) > 20:
             shape = np.linalg.cholesky(np.cov(x.T).reshape(len(shape), -1) + 1e-12 * np.eye(len(shape)))
-        size = 2.4 / np.sqrt(x.shape[1]) * rng.choice([0.1, 0.5, 1.0], size=(len(x), 1))
-        trial = x + size * (rng.standard_normal(x.shape) @ shape.T)
-        ahead = np.nan_to_num(target.log_density(trial), nan=-np.inf)
-        accepted = np.log(rng.random(len(x))) < ahead - value
-        x = np.where(accepted[:, None], trial, x)
-        value = np.where(accepted, ahead, value)
     return x[rng.permutation(len(x))[:N_HELD]]
 
 
@@ -159,16 +160,12 @@ def sensors() -> Case:
     return Case(target, x[label == np.bincount(label).argmax()][:N_HELD], expected=8)
 
 
-def _mixture_data(n: int, seed: int, centres: Any) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return rng.choice(centres, size=n) + rng.standard_normal(n)
-
-
 def mixture_posterior(k: int, order: Any = None, units: Any = None) -> Case:
     """Means, log standard deviations and logits of k components: k! copies of every mode; d = 3k - 1."""
     d = 3 * k - 1
     centres = 5.0 * np.arange(k) - 2.5 * (k - 1)
-    y = _mixture_data(40 * k, 5, centres)
+    rng = np.random.default_rng(5)
+    y = rng.choice(centres, size=40 * k) + rng.standard_normal(40 * k)
     order = np.arange(d) if order is None else order
     units = np.ones(d) if units is None else units
 
@@ -241,9 +238,9 @@ def ica() -> Case:
 
     def log_density(x: Any) -> Any:
         w = x.reshape(3, 3)
-        return (
-            150 * jnp.linalg.slogdet(w)[1] - jnp.sum(jnp.logaddexp(y @ w.T, -y @ w.T)) * 1.5 - 0.5 * x @ x / 9
-        )
+        source = y @ w.T
+        likelihood = 150 * jnp.linalg.slogdet(w)[1] - 1.5 * jnp.sum(jnp.logaddexp(source, -source))
+        return likelihood - 0.5 * x @ x / 9
 
     return posterior(log_density, np.linalg.inv(mixing).ravel(), 0.03, expected=48)
 
@@ -384,12 +381,12 @@ def t_mixture() -> Case:
     def log_density(x: Any) -> Any:
         return logsumexp(-11.5 * jnp.log1p(jnp.sum((x - means) ** 2, axis=1) / 3))
 
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        noise = rng.standard_normal((n, 20)) / np.sqrt(rng.chisquare(3, (n, 1)) / 3)
-        return means[rng.integers(5, size=n)] + noise
+    noise = targets.multivariate_t(3, 20).sample
 
-    rng = np.random.default_rng(1)
-    draws = means[0] + rng.standard_normal((N_HELD, 20)) / np.sqrt(rng.chisquare(3, (N_HELD, 1)) / 3)
+    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+        return noise(n, rng) + means[rng.integers(5, size=n)]
+
+    draws = means[0] + noise(N_HELD, np.random.default_rng(1))
     return Case(sc.from_jax(log_density, 20), draws, means, np.full(5, 0.2), 5, sample=sample)
 
 
@@ -405,9 +402,8 @@ def bivariate_mixture() -> Case:
         mean, log_sd, logits = parts[:, :2], parts[:, 2:4], parts[:, 4]
         z = (y[:, None] - mean) * jnp.exp(-log_sd)
         terms = jax.nn.log_softmax(logits) - 0.5 * jnp.sum(z**2, axis=2) - jnp.sum(log_sd, axis=1)
-        return (
-            jnp.sum(logsumexp(terms, axis=1)) - 0.5 * jnp.sum(mean**2) / 25 - 0.5 * jnp.sum(parts[:, 2:] ** 2)
-        )
+        prior = jnp.sum(mean**2) / 25 + jnp.sum(parts[:, 2:] ** 2)
+        return jnp.sum(logsumexp(terms, axis=1)) - 0.5 * prior
 
     start = np.concatenate([centres, np.zeros((3, 3))], axis=1).ravel()
     return posterior(log_density, start, 0.05, expected=6)
@@ -422,48 +418,20 @@ def gap() -> Case:
         two = jnp.logaddexp(-0.5 * x[0] ** 2, -0.5 * (x[0] - 10) ** 2) - 0.5 * x[1] ** 2
         return jnp.where(inside, two, -jnp.inf)
 
-    draws = np.random.default_rng(1).standard_normal((4 * N_HELD, 2))
-    draws = draws[draws[:, 0] < 2][:N_HELD]
+    many = np.random.default_rng(1).standard_normal((4 * N_HELD, 2))
+    draws = many[many[:, 0] < 2][:N_HELD]
     return Case(sc.from_jax(log_density, 2), draws, np.array([[0.0, 0], [10, 0]]), np.full(2, 0.5), 2)
 
 
-def one_mode(target: sc.Target, draws: np.ndarray, location: Any, sample: Any = None) -> Case:
+@case("corr_20", targets.correlated, 20, 0.9)
+@case("funnel_10", targets.funnel, 10, 3.0)
+@case("t3_20", targets.multivariate_t, 3, 20)
+@case("gauss_100", targets.gaussian, 100)
+def one_mode(build: Callable[..., targets.Model], *arguments: Any) -> Case:
     """A density with one mode."""
-    return Case(target, draws, np.asarray(location, dtype=float)[None], np.ones(1), 1, 2.0, sample)
-
-
-@case("corr_20")
-def correlated() -> Case:
-    """One Gaussian with all correlations .9."""
-    root = np.linalg.cholesky(0.9 * np.ones((20, 20)) + 0.1 * np.eye(20))
-    precision = np.linalg.inv(root @ root.T)
-
-    def sample(n: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.standard_normal((n, 20)) @ root.T
-
+    target, sample, modes = build(*arguments)
     draws = sample(N_HELD, np.random.default_rng(1))
-    return one_mode(sc.from_jax(lambda x: -0.5 * x @ precision @ x, 20), draws, np.zeros(20), sample)
-
-
-@case("funnel_10")
-def funnel() -> Case:
-    """Neal's funnel."""
-    target, sample = targets.funnel(10, 3.0)
-    return one_mode(target, sample(N_HELD, np.random.default_rng(1)), [-40.5] + [0.0] * 9)
-
-
-@case("t3_20")
-def heavy_tails() -> Case:
-    """One t distribution with 3 degrees of freedom."""
-    target, sample = targets.multivariate_t(3, 20)
-    return one_mode(target, sample(N_HELD, np.random.default_rng(1)), np.zeros(20), sample)
-
-
-@case("gauss_100")
-def gauss() -> Case:
-    """A standard normal in 100 dimensions."""
-    draws = np.random.default_rng(1).standard_normal((N_HELD, 100))
-    return one_mode(sc.from_jax(lambda x: -0.5 * x @ x, 100), draws, np.zeros(100))
+    return Case(target, draws, modes, np.ones(1), 1, 2.0, sample)
 
 
 @case("schools_10")

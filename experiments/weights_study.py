@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import signal, stats
+from scipy import stats
 
 import steincheck as sc
 
 from .counting import Case, CountedStudy, Events
+from .targets import autoregression, on_first_axis
 
 LEVEL = 0.05
 CHECKS = 200  # repetitions of `check`, which takes as long as all other tests
@@ -35,8 +36,7 @@ AGGREGATED: dict[str, Any] = FEW | {"n_level_resamples": 199}
 @lru_cache
 def row_of_modes(count: int, d: int) -> tuple[sc.Target, np.ndarray]:
     """Unit Gaussians 8 apart along the first axis, and their modes."""
-    places = np.zeros((count, d))
-    places[:, 0] = 8.0 * np.arange(count)
+    places = on_first_axis(8.0 * np.arange(count), d)
     return sc.models.gaussian_mixture(places, weights=SHARES[count]), places
 
 
@@ -52,19 +52,10 @@ def weighted_draws(
         z /= np.sqrt(rng.chisquare(5, size=(n, 1)) / 5)
         proposal = stats.multivariate_t(np.zeros(d), np.eye(d), 5)
     x = places[rng.choice(count, p=SHARES[count], size=n)] + z
-    parts = [
-        np.log(share) + proposal.logpdf(x - place).ravel()
-        for share, place in zip(SHARES[count], places, strict=True)
-    ]
+    parts = [proposal.logpdf(x - place).ravel() for place in places] + np.log(SHARES[count])[:, None]
     claimed = x - 0.2 * np.eye(d)[0] if wrong == "shifted" else x
     log_weights = target.log_density(claimed) - np.logaddexp.reduce(parts, axis=0)
     return x, log_weights - np.log(2) * (wrong == "half") * (x[:, 0] < 4)
-
-
-def kish(log_weights: np.ndarray) -> float:
-    """Kish's effective sample size."""
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 @lru_cache
@@ -72,7 +63,8 @@ def draws_needed(count: int, d: int, shape: str, wrong: str, size: int) -> int:
     """So many draws have Kish's effective size `size`."""
     many = 100_000
     pilot = weighted_draws(count, d, shape, wrong, many, np.random.default_rng(0))[1]
-    return round(size * many / kish(pilot))
+    weights = np.exp(pilot - pilot.max())
+    return round(size * many * np.sum(weights**2) / weights.sum() ** 2)
 
 
 def independent_draws(count: int, d: int, wrong: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -131,38 +123,21 @@ def resampled(d: int, size: int, rng: np.random.Generator, repetition: int) -> E
     return rejections(again, 1, d, int(rng.integers(2**32)), True, independent=True)
 
 
-class Stuck(NamedTuple):
-    """Modes, spheres of their own widths, and the one that each of the chains is stuck in."""
-
-    places: list[list[float]]
-    widths: list[float]
-    share: list[float]
-    home: list[int]
-
-
-STUCK = {
-    "two equal modes, d = 1": Stuck([[-4.0], [4.0]], [1.0, 1.0], [0.5, 0.5], [0, 0, 0, 1]),
-    "modes of .7, .2 and .1, d = 2": Stuck(
-        [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], [1.0, 1.0, 1.0], [0.7, 0.2, 0.1], [0, 1, 2, 2]
-    ),
-    "modes .8 and 2 wide, d = 3": Stuck(
-        [[0.0, 0.0, 0.0], [12.0, 0.0, 0.0]], [0.8, 2.0], [0.3, 0.7], [0, 0, 0, 1]
-    ),
-    "four modes of .4 to .1, d = 5": Stuck(
-        (8.0 * np.eye(4, 5)).tolist(), [1.0] * 4, [0.4, 0.3, 0.2, 0.1], [0, 1, 2, 3]
-    ),
+STUCK: dict[str, tuple[Any, ...]] = {  # modes, widths and shares of the spheres there, homes of the chains
+    "two equal modes, d = 1": ([[-4.0], [4.0]], [1, 1], [0.5, 0.5], [0, 0, 0, 1]),
+    "modes of .7, .2 and .1, d = 2": ([[0, 0], [9, 0], [0, 9]], [1, 1, 1], [0.7, 0.2, 0.1], [0, 1, 2, 2]),
+    "modes .8 and 2 wide, d = 3": (12.0 * np.eye(2, 3, -1), [0.8, 2], [0.3, 0.7], [0, 0, 0, 1]),
+    "four modes of .4 to .1, d = 5": (8.0 * np.eye(4, 5), [1, 1, 1, 1], [0.4, 0.3, 0.2, 0.1], [0, 1, 2, 3]),
 }
 
 
 def repaired(kind: str, size: tuple[int, int], rng: np.random.Generator, repetition: int) -> Events:
     """AR(1) chains, each within one mode, before and after they have weights."""
-    places, widths, share, home = map(np.array, STUCK[kind])
+    places, widths, shares, homes = map(np.array, STUCK[kind])
     d = places.shape[1]
-    target = sc.models.gaussian_mixture(places, np.multiply.outer(widths**2, np.eye(d)), share)
-    noise = rng.normal(size=(size[1], size[0], d))
-    noise[1:] *= np.sqrt(1 - 0.3**2)
-    z = signal.lfilter([1.0], [1.0, -0.3], noise, axis=0).swapaxes(0, 1)
-    x = places[home, None] + widths[home, None, None] * z
+    target = sc.models.gaussian_mixture(places, np.multiply.outer(widths**2, np.eye(d)), shares)
+    z = autoregression(rng.normal(size=(size[1], size[0], d)).swapaxes(0, 1), 0.3)
+    x = places[homes, None] + widths[homes, None, None] * z
     options: dict[str, Any] = {"modes": places, "max_seconds": None, "rng": int(rng.integers(2**32))}
     first = again = sc.check(x, target, **options)
     if first.importance_weights is not None:
