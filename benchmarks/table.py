@@ -47,8 +47,8 @@ MORE = (
     *((f"pksd_test, steps = {k}", 1000, 10) for k in (10, 100, 1000)),
 )
 SMOKE = (  # case, n, d, case that it is compared with, and how many times less CPU it needed when recorded
-    ("ksd_test, blocks", 8192, 10, "ksd_test, multinomial", 7.0),
-    ("ksd_test, blocks", 8192, 2, "ksd_test, multinomial", 5.0),
+    ("ksd_test, blocks", 16_384, 10, "ksd_test, multinomial", 5.8),
+    ("ksd_test, blocks", 16_384, 2, "ksd_test, multinomial", 8.4),
 )
 ONE_THREAD = {
     "NPROC": "1",  # threads of XLA's own pool, which the flags leave alone
