@@ -107,7 +107,7 @@ def repelling_attracting_metropolis(
     """
     start = np.atleast_2d(as_numbers(x0, "x0"))
     start = as_matrix(start, start.shape[-1], minimum=1, name="x0")
-    log_density_at(from_jax(log_density, start.shape[1]), start)  # an error unless it is finite there
+    log_density_at(from_jax(log_density, start.shape[1]), start, where="every row of `x0`")
     steps = _as_steps(scale, blocks, start.shape[1])
     for name, value, least in (("n_iterations", n_iterations, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
         as_count(value, name, minimum=least, maximum=MAX_INTEGER)

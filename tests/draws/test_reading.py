@@ -39,7 +39,7 @@ def test_values_that_are_not_finite_are_located():
     x[2, 17, 1] = np.nan
     x[3, 0, 0] = np.inf
     with pytest.raises(
-        ValueError, match="2 of 100 draws contain NaN or infinity, chain 2, draw 17; chain 3, draw 0"
+        ValueError, match="2 of 100 rows contain NaN or infinity, chain 2, draw 17; chain 3, draw 0"
     ):
         as_draws(x, 2)
 

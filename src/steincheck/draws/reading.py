@@ -225,7 +225,7 @@ def _check_draws(draws: Draws, name: str, minimum: int) -> None:
         index = index_in_chain(chain)
         where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5]) + " (counted from 0)"
     raise ValueError(
-        f"`{name}` must be finite: {len(bad)} of {len(draws)} draws contain NaN or infinity, {where}"
+        f"`{name}` must be finite: {len(bad)} of {len(draws)} rows contain NaN or infinity, {where}"
     )
 
 

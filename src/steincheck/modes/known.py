@@ -174,7 +174,7 @@ def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:
         raise ValueError("`modes` must hold at least one location, got none")
     x = as_matrix(locations, target.dim, minimum=1, name="modes")
     counted = target if budget is None else counting_target(target, budget)
-    log_density = log_density_at(counted, x)
+    log_density = log_density_at(counted, x, where="every row of `modes`")
     if covariances is None:
         return _maxima(x, log_density, CountedTarget(target, budget))
     matrices = as_covariances(covariances, x.shape)

@@ -162,7 +162,7 @@ def split_rows(
     if min(len(train), len(test)) < 2:
         raise ValueError(
             f"`train_fraction` must leave at least 2 draws on either side, but {train_fraction} of {n} "
-            f"draws is {len(train)}"
+            f"draws is {len(train)}, where identical draws stay together"
         )
     return train, test
 

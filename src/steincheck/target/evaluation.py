@@ -76,11 +76,13 @@ def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, ste
     return call_batch("log_density", log_density, points)[0].reshape(step.T.shape).T
 
 
-def log_density_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:
+def log_density_at(
+    target: Target, x: np.ndarray, *, proposal: bool = False, where: str = "every point"
+) -> np.ndarray:
     """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
     value, eps = call_batch("log_density", target.log_density, x)
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
-    _check_finite("log_density", x, value, bad)
+    _check_finite("log_density", x, value, bad, where)
     rounding = eps * np.median(np.abs(value)) if len(value) and not proposal else 0.0
     if rounding > MAX_ROUNDING:
         raise ValueError(
@@ -186,12 +188,14 @@ def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return value
 
 
-def _check_finite(name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray) -> None:
+def _check_finite(
+    name: str, x: np.ndarray, value: np.ndarray, bad: np.ndarray, where: str = "every point"
+) -> None:
     """Raise if any rows are `bad`."""
     rows = np.flatnonzero(bad)
     if len(rows):
         raise ValueError(
-            f"`{name}` must be finite at every point: {len(rows)} of {len(x)} rows are not, "
+            f"`{name}` must be finite at {where}: {len(rows)} of {len(x)} rows are not, "
             f"{listed_rows(rows)}; at row {rows[0]}, x = {np.array2string(x[rows[0]], threshold=8)}, "
             f"it is {value[rows[0]]}"
         )

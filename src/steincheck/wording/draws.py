@@ -95,7 +95,8 @@ def draws_context(sample: Sample, mixing: np.ndarray) -> str:
     n, chain = len(sample.x), sample.chain
     worth = ""
     if sample.weight is not None or sample.group is not None:
-        worth = f" Kish's effective sample size of their weights is {sample.effective_size:.0f}."
+        weights = "the groups of identical draws" if sample.weight is None else "their weights"
+        worth = f" Kish's effective sample size of {weights} is {sample.effective_size:.0f}."
     if chain is None:
         return f"The draws were tested as independent.{worth}"
     chains = "one chain" if chain[-1] == 0 else f"{chain[-1] + 1} chains"

@@ -64,7 +64,7 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
         "the evaluations allowed are enough for the score at {n} draws, and tests of the shape need {least}",
         "allow more evaluations; where the target has no score, give it one",
     ),
-    "few draws": ("the draws are worth {n:.0f} independent ones, and {least} are needed", "take more draws"),
+    "few draws": ("the effective sample size is {n:.0f}, and {least} is needed", "take more draws"),
     "level": (
         "the {test} cannot reach the level {alpha:g}: its smallest adjusted p-value is {floor:.2g}",
         "choose `alpha` above {floor:.2g}",
