@@ -1,9 +1,9 @@
 """What `check` costs: ``python -m benchmarks.evaluations`` counts evaluations of the density, and seconds.
 
-Results: benchmarks/results/evaluations.md. Every density has 1000 exact draws, and its modes are given. "Beyond
-the draws" are all evaluations but log density and score at every draw and those of the accuracy. The last
-density solves a differential equation point by point, in about 10 ms and without a gradient. Its draws are
-wrong, and its modes are searched for. Seconds are those of a first and a second call in one process.
+Results: benchmarks/results/evaluations.md. Every density has 1000 exact draws, and its modes are given.
+"Beyond the draws" are all evaluations but log density and score at every draw and those of the accuracy. The
+last density solves a differential equation point by point, in about 10 ms and without a gradient. Its draws
+are wrong, and its modes are searched for. Seconds are those of a first and a second call in one process.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def row(name: str, draws: np.ndarray, target: sc.Target, **options: Any) -> str:
     total = sum(made.values())
     beyond = max(0, total - made["accuracy"] - 2 * N) / N
     times = " | ".join(f"{value:.2f}" for value in seconds)
-    print(name, made, seconds, verdict.sentence, *verdict.not_examined, sep="\n  ", flush=True)
-    return f"| {name} | {total:,} | {made['accuracy']:,} | {beyond:.1f} | {times} | {len(verdict.not_examined)} |"
+    unseen = verdict.not_examined
+    print(name, made, seconds, verdict.sentence, *unseen, sep="\n  ", flush=True)
+    return f"| {name} | {total:,} | {made['accuracy']:,} | {beyond:.1f} | {times} | {len(unseen)} |"
 
 
 def main() -> None:
