@@ -74,8 +74,8 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
         "allow more evaluations of the density, or take more draws; with heavy tails there may be no value",
     ),
     "unknown modes": (
-        "the weights of modes not listed: {n} of {examined} draws examined belong to unknown modes, for "
-        "example ({where})",
+        "some weights could not be tested, as {n} of {examined} draws belong to unknown modes, for example "
+        "({where})",
         "give all `modes`, or allow a search more evaluations or a box, `bounds`",
     ),
 }
