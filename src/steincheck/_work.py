@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
-from itertools import count
 from typing import Any
 
 
@@ -92,11 +91,3 @@ def progress_bar(progress: bool | None) -> Iterator[Callable[[str, int, int], ob
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("")
         yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
-
-
-@contextmanager
-def ticking(text: str, total: int, *, shown: bool) -> Iterator[Callable[[], object]]:
-    """A function to be called `total` times, which moves a bar on a terminal if `shown`."""
-    numbers = count(1)
-    with progress_bar(None if shown else False) as show:
-        yield lambda: show(text, next(numbers), total)

@@ -10,10 +10,9 @@ from harness import CORRELATED, gaussian_with_modes, on_the_log_scale
 from scipy import integrate, stats
 
 import steincheck as sc
-from steincheck.adapters.parameters import ParameterScale
+from steincheck.adapters.parameters import ParameterScale, user_parameters
 from steincheck.modes.known import as_modes
 from steincheck.moments import features
-from steincheck.moments.core import user_parameters
 from steincheck.moments.features import (
     DAMPING,
     FREEDOM,

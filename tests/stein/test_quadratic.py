@@ -66,7 +66,7 @@ def kernel_test(x, target, modes, rng):
     sample = Sample(x, target.log_density(x), scores=target.score(x))
     options = quadratic.QuadraticOptions(bootstrap="blocks", n_resamples=500)
     aggregation = Aggregation(n_level_resamples=500)
-    return ksdagg_core(sample, options, aggregation, quadratic.spawn_streams(rng), modes=modes)[0]
+    return ksdagg_core(sample, options, aggregation, quadratic.Streams(*rng.spawn(7)), modes=modes)[0]
 
 
 def stretched(target, modes, factors, n, rng):

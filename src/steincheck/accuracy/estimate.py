@@ -17,7 +17,7 @@ from ..result import AccuracyReason, AccuracyResult, Estimate, Modes, ModeTable,
 from ..target import Batch, Target, require_target, score_at, to_constrained
 from ..target.evaluation import Budget, CountedTarget, OutOfBudget, as_budget, counting_target
 from ..typing import DrawsLike, ModesLike
-from ..wording.results import accuracy_warnings
+from ..wording.results import ACCURACY_ENDS
 from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
 from .walkers import BLOCK, Ensemble, move, start_ensembles, with_new_metric
 
@@ -123,7 +123,8 @@ def accuracy_core(
         means[one.mode] = one.states.x.mean(axis=0)
         covariances[one.mode] = np.cov(one.states.x, rowvar=False)
     made = density.budget.made - made
-    told = accuracy_warnings(reasons, n_transitions, acceptance)
+    numbers = {"n_transitions": n_transitions, "acceptance": acceptance}
+    told = tuple(ACCURACY_ENDS[reason].format(**numbers) for reason in reasons)
     return AccuracyResult(parameters, n_transitions, made, reasons, (means, covariances), told, shares)
 
 

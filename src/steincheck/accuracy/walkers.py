@@ -31,10 +31,6 @@ class Ensemble(NamedTuple):
     acceptance: float
     rng: np.random.Generator
 
-    def in_cell(self, x: np.ndarray) -> np.ndarray:
-        """Whether the walkers' own Gaussian is the largest at points x (n, d)."""
-        return np.asarray(self.gaussians.largest(x) == self.mode)
-
 
 def start_ensembles(
     sample: Sample, density: CountedTarget, modes: Modes, rng: np.random.Generator
@@ -90,7 +86,9 @@ def move(ensemble: Ensemble, density: CountedTarget, n_transitions: int, *, adap
         if density.budget.exhausted or (n_steps + 1) * m * density.score_cost > density.budget.left:
             raise OutOfBudget
         trajectory = Trajectory(root, step / part * rng.uniform(0.6, 1.2), n_steps)
-        walkers, moved = hamiltonian_transition(walkers, density, trajectory, rng, ensemble.in_cell)
+        walkers, moved = hamiltonian_transition(
+            walkers, density, trajectory, rng, lambda x: ensemble.gaussians.largest(x) == ensemble.mode
+        )
         if adapt and part == 1:
             step *= np.exp(0.5 * (moved.mean() - 0.8))
         states.append(walkers)

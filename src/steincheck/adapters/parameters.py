@@ -102,11 +102,11 @@ class ParameterScale(NamedTuple):
         return f"-log({high:g} - {name})" if np.isfinite(high) else name
 
 
-def parameter_scales(target: Target) -> dict[str, ParameterScale]:
-    """Per name of a coordinate: the user's parameter and the scale on which the coordinate shows it.
+def user_parameters(target: Target) -> list[ParameterScale]:
+    """The user's own parameter behind each coordinate: "sigma" on the scale "log" where it is "log sigma".
 
     Found from the values of `constrain` at a few points, whatever the coordinates are called. Coordinates
-    that mix several parameters (of a simplex, of ordered vectors) are not in it.
+    that mix several parameters (of a simplex, of ordered vectors) are parameters of their own.
 
     Examples
     --------
@@ -116,15 +116,15 @@ def parameter_scales(target: Target) -> dict[str, ParameterScale]:
     ...     lambda u: u[:, 0] - np.exp(u[:, 0]), dim=1, names=["log tau"], constrained_names=["tau"],
     ...     constrain=np.exp, unconstrain=np.log,
     ... )
-    >>> parameter_scales(target)["log tau"]
+    >>> user_parameters(target)[0]
     ParameterScale(parameter='tau', column=0, low=0.0, high=inf)
     """
-    names = target.coordinate_names
-    if target.constrain is None or target.constrained_names is None:
-        return {name: ParameterScale(name, k) for k, name in enumerate(names)}
-    points = probe_points(target.dim)
-    values = np.asarray(target.constrain(points), dtype=np.float64)
-    return {names[j]: scale for j, scale in _scales(points, values, target.constrained_names).items()}
+    found: dict[int, ParameterScale] = {}
+    if target.constrain is not None and target.constrained_names is not None:
+        points = probe_points(target.dim)
+        values = np.asarray(target.constrain(points), dtype=np.float64)
+        found = _scales(points, values, target.constrained_names)
+    return [found.get(j, ParameterScale(name, j)) for j, name in enumerate(target.coordinate_names)]
 
 
 def _scales(points: np.ndarray, values: np.ndarray, names: Sequence[str]) -> dict[int, ParameterScale]:

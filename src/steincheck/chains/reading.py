@@ -7,7 +7,6 @@ Bulk and tail effective sample size and split R-hat, as ArviZ defines them, are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -126,40 +125,20 @@ def evaluate_sample(read: Draws, target: Target, *, independent: bool, known: An
         dependence = find_dependence(x, log_p)
     if dependence is not None:
         chain = np.zeros(len(x), dtype=int)
+    found = Sample(x, log_p, chain, weight=read.weight, warnings=read.warnings)
     if chain is not None:
-        group, order = None, OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain))
-    else:
-        group, order = groups_of_copies(x) if read.group is None else read.group, OrderFacts()
-    warnings = [*read.warnings, *_order_warnings(order, target.coordinate_names)]
-    if group is not None and read.group is None:  # independent draws of a density are never identical
-        count = np.bincount(group)
-        most = int(np.argmax(count))
-        warnings.append(wording.copies(len(x) - len(count), len(x), x[group == most][0], int(count[most])))
-    threads = read.threads if chain is None else None
-    return Sample(
-        x,
-        log_p,
-        chain,
-        weight=read.weight,
-        group=group,
-        threads=threads,
-        order=order,
-        warnings=tuple(warnings),
-    )
-
-
-def groups_of_copies(x: np.ndarray) -> np.ndarray | None:
-    """A number per row of x (n, d), equal for identical rows; None if all differ.
-
-    Examples
-    --------
-    >>> groups_of_copies(np.array([[2.0], [1.0], [2.0]]))
-    array([1, 0, 1])
-    """
-    if len(np.unique(x[:, 0])) == len(x):
-        return None
-    points, group = np.unique(x, axis=0, return_inverse=True)
-    return None if len(points) == len(x) else group.ravel()
+        order = OrderFacts(dependence, stuck_chains(x, chain), equal_chains(x, chain))
+        warnings = wording.order_warnings(order, target.coordinate_names)
+        return found._replace(order=order, warnings=(*read.warnings, *warnings))
+    found = found._replace(group=read.group, threads=read.threads)
+    if read.group is not None or len(np.unique(x[:, 0])) == len(x):
+        return found
+    points, group, count = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+    if len(points) == len(x):
+        return found
+    most = int(np.argmax(count))  # independent draws of a density are never identical
+    copies = wording.copies(len(x) - len(points), len(x), points[most], int(count[most]))
+    return found._replace(group=group.ravel(), warnings=(*read.warnings, copies))
 
 
 def values_per_draw(values: Any, draws: Draws, name: str) -> np.ndarray:
@@ -186,19 +165,6 @@ def _verified_log_density(known: Any, target: Target, draws: Draws) -> np.ndarra
             f"Jacobian), but at rows {rows.tolist()} it is off by {np.round(gap, 3).tolist()}"
         )
     return values + float(np.median(gap))
-
-
-def _order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:
-    """What every test says of the order of the draws."""
-    stuck = [wording.stuck_chain(*fact) for fact in order.stuck]
-    equal = [wording.equal_chains(*fact) for fact in order.equal]
-    if order.dependence is None:
-        return stuck + equal
-    lag, correlation, series, interleaved = order.dependence
-    if interleaved:
-        return [wording.interleaved_chains(lag), *stuck, *equal]
-    label = names[series] if isinstance(series, int) else f"the {series}"
-    return [wording.tested_as_one_chain(lag, correlation, label), *stuck, *equal]
 
 
 def find_dependence(x: np.ndarray, log_p: np.ndarray | None = None) -> Dependence | None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce, as_count, check_switch, recorded, resample_warnings, seeded
-from .._whitening import average_root, whitened, whitened_scores
-from ..adapters.parameters import ParameterScale, parameter_scales
+from .._whitening import average_root, whitened
+from ..adapters.parameters import ParameterScale, user_parameters
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample
 from ..draws.record import index_in_chain
@@ -149,13 +149,6 @@ def moment_test(
     return among_all(replace(result, settings=settings, warnings=said), known.rows, len(sample.x))
 
 
-def user_parameters(target: Target) -> list[ParameterScale]:
-    """The user's own parameter behind each coordinate: "sigma" on the scale "log" where it is "log sigma"."""
-    known = parameter_scales(target)
-    names = enumerate(target.coordinate_names)
-    return [known.get(name, ParameterScale(name, j)) for j, name in names]
-
-
 def moment_core(
     sample: Sample,
     modes: Modes,
@@ -185,19 +178,18 @@ def moment_core(
     if blocks is not None and not blocks.enough:
         return replace(result, warnings=(cannot_tell(blocks.remedy),))
     cut = resampled_blocks(sample, blocks, rng)
-    if cut.n_sums < MIN_RESAMPLED_BLOCKS:
-        return replace(result, warnings=(cannot_tell(few_groups(cut.n_sums, MIN_RESAMPLED_BLOCKS)),))
-    coordinates, columns = _columns(sample, modes, cut, log_density)
-    kept, warnings = _usable(columns)
-    about = [column for column, good in zip(columns.about, kept, strict=True) if good]
-    kinds = np.array([column.kind for column in about])
+    n_sums = int(cut.label.max()) + 1 if cut.share is None else len(cut.share)  # which are independent
+    if n_sums < MIN_RESAMPLED_BLOCKS:
+        return replace(result, warnings=(cannot_tell(few_groups(n_sums, MIN_RESAMPLED_BLOCKS)),))
+    coordinates, columns, warnings = _usable_columns(sample, modes, cut, log_density)
+    kinds = np.array([column.kind for column in columns.about])
     if np.all(kinds == "radius"):  # ranks on rays alone say nothing of the score
         return replace(result, warnings=warnings)
     # there are d^2 / 2 correlations, but 2 d plain locations and scales
     plain = np.isin(kinds, ("location", "scale", "overall scale"))
     number = np.unique(kinds, return_inverse=True)[1]
-    found = max_t(columns.sums[:, kept], number, plain, n_resamples, rng, halves=cut.halves)
-    rows = zip(about, found.t.tolist(), found.adjusted.tolist(), strict=True)
+    found = max_t(columns.sums, number, plain, n_resamples, rng, halves=cut.halves)
+    rows = zip(columns.about, found.t.tolist(), found.adjusted.tolist(), strict=True)
     features = [feature_record(column, t, p, coordinates, parameters) for column, t, p in rows]
     return replace(
         result,
@@ -212,22 +204,13 @@ def moment_core(
     )
 
 
-def _usable(columns: Columns) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Which features (F,) are finite and along directions without skew scores, and what is left out."""
-    finite = np.isfinite(columns.sums).all(axis=0)
-    even = skewness_of_directions(columns) <= MAX_SKEWNESS
-    warnings = []
-    if not finite.all():
-        warnings.append(overflowing_moments(np.sum(~finite), len(finite)))
-    if not even.all():
-        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even)))
-    return finite & even, tuple(warnings)
-
-
-def _columns(
+def _usable_columns(
     sample: Sample, modes: Modes, cut: ResampledBlocks, log_density: Batch | None
-) -> tuple[Coordinates, Columns]:
-    """All features and their weighted sums over the blocks."""
+) -> tuple[Coordinates, Columns, tuple[str, ...]]:
+    """Features and their weighted sums over the blocks, and warnings of those that are left out.
+
+    Features are left out if they are not finite or along directions with skew scores.
+    """
     x, n = sample.x, len(sample.x)
     weight = np.ones(n) if sample.weight is None else sample.weight * (n / sample.weight.sum())
     # every 1st, 2nd, ... draw, or those at which the cumulative weight passes 1/2, 3/2, ...
@@ -240,7 +223,16 @@ def _columns(
     if log_density is not None and len(modes) == 1:  # rays would pass by other modes
         ranks = rank_sums(log_density, x, weight, modes.locations[0], coordinates.precision[0], cut.label)
     columns = feature_columns(coordinates, sums, ranks)
-    return coordinates, columns if cut.share is None else columns._replace(sums=cut.share @ columns.sums)
+    columns = columns if cut.share is None else columns._replace(sums=cut.share @ columns.sums)
+    finite = np.isfinite(columns.sums).all(axis=0)
+    even = skewness_of_directions(columns) <= MAX_SKEWNESS
+    warnings = []
+    if not finite.all():
+        warnings.append(overflowing_moments(np.sum(~finite), len(finite)))
+    if not even.all():
+        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even)))
+    kept = np.flatnonzero(finite & even)
+    return coordinates, Columns([columns.about[k] for k in kept], columns.sums[:, kept]), tuple(warnings)
 
 
 class ResampledBlocks(NamedTuple):
@@ -249,11 +241,6 @@ class ResampledBlocks(NamedTuple):
     label: np.ndarray  # (n,) 0, 1, ...
     halves: bool  # of blocks of dependent draws: 2 b and 2 b + 1 are neighbours
     share: np.ndarray | None = None  # (q, blocks) of the blocks in q independent parts
-
-    @property
-    def n_sums(self) -> int:
-        """Number of independent sums."""
-        return int(self.label.max()) + 1 if self.share is None else len(self.share)
 
 
 def resampled_blocks(sample: Sample, blocks: Blocks | None, rng: np.random.Generator) -> ResampledBlocks:
@@ -279,15 +266,16 @@ def blocks_of_chains(sample: Sample, modes: Modes) -> Blocks | None:
         return None
     whiten = average_root(modes.covariances)
     z = whitened(sample.x, whiten)
-    slopes = whitened_scores(sample.scores, whiten)
     widths = median_squared_distance(z[:: -(-len(z) // 1000)]) * np.array([0.25, 1.0, 4.0])
-    blocks = chain_blocks(sample.chain, [(z[None], slopes[None])], IMQ(), widths, sample.weight)
+    blocks = chain_blocks(
+        sample.chain, [(z[None], (sample.scores @ whiten)[None])], IMQ(), widths, sample.weight
+    )
     return moment_blocks(blocks, plain_features(sample, whiten), sample.chain)
 
 
 def plain_features(sample: Sample, whiten: np.ndarray) -> np.ndarray:
     """t and z t + 1 (n, 2 d) in whitened coordinates, weighted: features of mean 0 within every mode."""
-    t = whitened_scores(sample.scores, whiten)
+    t = sample.scores @ whiten
     z = whitened(sample.x - np.median(sample.x, axis=0), whiten)
     features = np.concatenate([t, z * t + 1], axis=1)
     return features if sample.weight is None else features * sample.weight[:, None]

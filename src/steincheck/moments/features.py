@@ -65,6 +65,12 @@ def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
     project = np.concatenate([np.broadcast_to(np.eye(d), correlation.shape), axes], axis=2)
     ordered = np.stack(np.nonzero(1 - np.eye(d)))
     middle, width, radius = _damping(x, modes, project / sd[:, :, None])
+    # the most correlated parameters at the modes if there are too many pairs, and pairs of wide axes
+    pairs = np.stack(np.triu_indices(d, 1))
+    if pairs.shape[1] > MAX_CORRELATIONS:
+        strength = np.abs(correlation[:, pairs[0], pairs[1]]).max(axis=0)
+        pairs = pairs[:, np.sort(np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS])]
+    of_axes = np.stack(np.triu_indices(len(rank), 1))[:, :MAX_CORRELATIONS] + d
     return Coordinates(
         centre=modes.locations,
         sd=sd,
@@ -72,7 +78,7 @@ def mode_coordinates(modes: Modes, x: np.ndarray) -> Coordinates:
         precision=inverse / units,
         project=project,
         conjugate=correlation @ project,
-        pairs=_pairs(correlation, len(rank)),
+        pairs=np.concatenate([pairs, of_axes], axis=1),
         ordered_pairs=ordered if ordered.shape[1] <= MAX_CORRELATIONS else ordered[:, :0],
         # below, given the others is as good as by itself
         conditional=np.flatnonzero(np.diagonal(inverse, axis1=1, axis2=2).max(axis=0) > 1.05),
@@ -116,18 +122,6 @@ def _principal_axes(correlation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     stretched = np.abs(np.log(values)) > np.log(1.05)
     rank = np.flatnonzero((mixed & stretched).any(axis=0))
     return (vectors / np.sqrt(values)[:, None, :])[:, :, rank], rank
-
-
-def _pairs(correlation: np.ndarray, n_axes: int) -> np.ndarray:
-    """Pairs of parameters, the most correlated at the modes if they are too many, and pairs of wide axes."""
-    d = correlation.shape[1]
-    own = np.stack(np.triu_indices(d, 1))
-    if own.shape[1] > MAX_CORRELATIONS:
-        strength = np.abs(correlation[:, own[0], own[1]]).max(axis=0)
-        order = np.argsort(-strength, kind="stable")[:MAX_CORRELATIONS]
-        own = own[:, np.sort(order)]
-    axes = np.stack(np.triu_indices(n_axes, 1))[:, :MAX_CORRELATIONS] + d
-    return np.concatenate([own, axes], axis=1)
 
 
 @lru_cache
@@ -220,11 +214,11 @@ def _sums(x: Any, scores: Any, weight: Any, coordinates: Coordinates) -> Sums:
         parts += [*_radial(t, z, square[k], coordinates), jnp.ones_like(own)[..., None]]
         # one matrix product is faster than sums
         ends = np.cumsum([part.shape[-1] for part in parts])
-        total = jnp.einsum("sl,slw->sw", own, jnp.concatenate(parts, axis=-1))
-        totals = jnp.split(total, ends[:-1], axis=-1)
+        weighted = jnp.einsum("sl,slw->sw", own, jnp.concatenate(parts, axis=-1))
+        totals = jnp.split(weighted, ends[:-1], axis=-1)
         u = own[..., None] * u
-        pairs = _correlation(jnp.einsum("slk,slm->skm", z, u), totals[1], totals[-1], coordinates, k)
-        return Sums(pairs, _curvature(jnp.einsum("slk,slm->skm", bowl, u), coordinates, k), *totals)
+        products = jnp.einsum("slk,slm->skm", z, u), jnp.einsum("slk,slm->skm", bowl, u)
+        return Sums(*_of_pairs(*products, totals[1], totals[-1], coordinates, k), *totals)
 
     each = jax.lax.map(one_mode, jnp.arange(n_modes))
     pooled = Sums(*(jnp.sum(part, axis=0) for part in each))
@@ -232,18 +226,20 @@ def _sums(x: Any, scores: Any, weight: Any, coordinates: Coordinates) -> Sums:
     return pooled._replace(**{name: jnp.swapaxes(part, 0, 1) for name, part in single.items()})
 
 
-def _correlation(products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any) -> Any:
-    """f_ij - R_ij (f_ii + f_jj) / 2, where f_ij is the product of z and u: spreads are held fixed."""
+def _of_pairs(
+    products: Any, bowl_products: Any, scale: Any, count: Any, coordinates: Coordinates, k: Any
+) -> tuple[Any, Any]:
+    """Correlation and curvature of pairs of directions.
+
+    The former is f_ij - R_ij (f_ii + f_jj) / 2, f_ij the product of z and u: spreads are held fixed. The
+    latter is h(z_i) (u_j - R_ij u_i) with h quadratic: of a Gaussian, a bend in the regression of z_j on z_i.
+    """
+    i, j = coordinates.ordered_pairs
+    curvature = bowl_products[:, i, j] - coordinates.conjugate[k, i, j] * bowl_products[:, i, i]
     i, j = coordinates.pairs
     overlap = jnp.sum(coordinates.project[k][:, i] * coordinates.conjugate[k][:, j], axis=0)
     pairs = 0.5 * (products[:, i, j] + products[:, j, i]) + overlap * count
-    return pairs - 0.5 * overlap * (scale[:, i] + scale[:, j])
-
-
-def _curvature(products: Any, coordinates: Coordinates, k: Any) -> Any:
-    """h(z_i) (u_j - R_ij u_i) with h quadratic: for a Gaussian, a bend in the regression of z_j on z_i."""
-    i, j = coordinates.ordered_pairs
-    return products[:, i, j] - coordinates.conjugate[k, i, j] * products[:, i, i]
+    return pairs - 0.5 * overlap * (scale[:, i] + scale[:, j]), curvature
 
 
 def _shapes(u: Any, z: Any, coordinates: Coordinates) -> tuple[Any, Any, Any, Any]:
@@ -349,23 +345,28 @@ def skewness_of_directions(columns: Columns) -> np.ndarray:
             known = of_direction.setdefault(column.mode, {})
             (j,) = column.directions
             known[j] = max(known.get(j, 0.0), skewness(sums[:, None]))
-
-    def largest(column: Column) -> float:
-        if column.kind == "radius":
-            return 0.0
-        known = of_direction[column.mode]
-        return max(known[j] for j in column.directions or known)
-
-    return np.array([largest(column) for column in columns.about])
+    largest = np.zeros(len(columns.about))
+    for k, column in enumerate(columns.about):
+        if column.kind != "radius":
+            known = of_direction[column.mode]
+            largest[k] = max(known[j] for j in column.directions or known)
+    return largest
 
 
 def feature_record(
     column: Column, t: float, pvalue: float, coordinates: Coordinates, parameters: Sequence[ParameterScale]
 ) -> MomentFeature:
-    """The feature with the names of its parameters."""
+    """The feature with the names of its parameters: of an axis at most four with the largest loadings."""
     # Stein features fall where draws are too high, too wide or too far out; ranks on rays rise.
     sign = 1.0 if column.kind == "radius" else -1.0
-    loadings = _axis_loadings(column, coordinates)
+    n_modes, d = coordinates.centre.shape
+    mode = 0 if n_modes == 1 else column.mode
+    loadings: dict[int, float] = {}
+    if len(column.directions) == 1 and column.directions[0] >= d and mode is not None:
+        axis = coordinates.project[mode, :, column.directions[0]]
+        row = axis / np.linalg.norm(axis)
+        largest = np.argsort(-np.abs(row), kind="stable")[:4]
+        loadings = {int(j): float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}
     about = [parameters[j] for j in (loadings or column.directions) if j < len(parameters)]
     names = tuple(one.parameter for one in about)
     scales = tuple(one.scale for one in about if any(other.scale for other in about))
@@ -373,15 +374,3 @@ def feature_record(
         names = tuple(f"axis {coordinates.axis_rank[j - len(parameters)] + 1}" for j in column.directions)
     weights = tuple(loadings.values())
     return MomentFeature(column.kind, column.basis, column.mode, names, scales, weights, sign * t, pvalue)
-
-
-def _axis_loadings(column: Column, coordinates: Coordinates) -> dict[int, float]:
-    """Loadings of the at most four parameters that make up an axis of one mode, the largest first."""
-    n_modes, d = coordinates.centre.shape
-    mode = 0 if n_modes == 1 else column.mode
-    if len(column.directions) != 1 or column.directions[0] < d or mode is None:
-        return {}
-    axis = coordinates.project[mode, :, column.directions[0]]
-    row = axis / np.linalg.norm(axis)
-    largest = np.argsort(-np.abs(row), kind="stable")[:4]
-    return {int(j): float(row[j]) for j in largest if abs(row[j]) > 0.3 * np.abs(row).max()}

@@ -42,13 +42,7 @@ def max_t(
     without spread is never seen under H0 unless it is zero: its t is infinite, or 0.
     """
     t, columns = _studentised(sums, kinds, halves=halves)
-    at_once = 100  # replicates, of q weights each
-    replicates = np.concatenate(
-        [
-            _replicates(columns, multinomial(len(sums), min(at_once, n_resamples - start), rng))
-            for start in range(0, n_resamples, at_once)
-        ]
-    )
+    replicates = _replicates(columns, n_resamples, rng)
     # the handicap: the ratio of two-sided thresholds at 2.5 % for as many independent Gaussians
     thresholds = -special.ndtri(0.0125 / np.maximum([plain.sum(), np.sum(~plain)], 1))
     divisor = np.where(plain, 1.0, thresholds[1] / thresholds[0]).astype(np.float32)
@@ -102,10 +96,14 @@ def _standard_error_factor(columns: np.ndarray, kinds: np.ndarray) -> np.ndarray
     return factor
 
 
-def _replicates(columns: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """For each row of weights the t of each column, with a standard error of its own, (B, F)."""
+def _replicates(columns: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """For each resample of the blocks the t of each column, with a standard error of its own, (B, F)."""
     q = len(columns)
-    total = w.astype(np.float32) @ columns
-    square = (w + np.int8(1)).astype(np.float32) @ columns**2
-    rest = np.maximum(square - total**2 / q, MIN_SPREAD * q)
-    return total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
+    replicates = np.empty((n_resamples, columns.shape[1]), dtype=np.float32)
+    for part in np.split(replicates, range(100, n_resamples, 100)):  # of q weights each
+        w = multinomial(q, len(part), rng)
+        total = w.astype(np.float32) @ columns
+        square = (w + np.int8(1)).astype(np.float32) @ columns**2
+        rest = np.maximum(square - total**2 / q, MIN_SPREAD * q)
+        part[:] = total / np.sqrt(rest) * np.float32(np.sqrt((q - 1) / q))
+    return replicates

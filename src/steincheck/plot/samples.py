@@ -10,10 +10,9 @@ import numpy as np
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
 from .._whitening import standardised
-from ..adapters.parameters import ParameterScale
+from ..adapters.parameters import ParameterScale, user_parameters
 from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.known import as_covariances, as_pair
-from ..moments.core import user_parameters
 from ..result import Verdict
 from ..target import Target, log_density_at, require_target
 from ..typing import DrawsLike, ModesLike

@@ -266,17 +266,13 @@ def min_p(
     theirs = np.stack([size - np.searchsorted(row, t) for row, t in zip(ordered, second, strict=True)])
     smallest = np.min(own / weights) / size
     null = np.min(theirs / weights[:, None], axis=0) / size
-    below = np.sort(null)
     allowed = int(np.floor(alpha * level_size + 1e-9))  # replicates that may reject
-    u = min(below[allowed] if allowed < level_size else np.inf, 1 / weights.max())
+    u = min(np.sort(null)[allowed] if allowed < level_size else np.inf, 1 / weights.max())
     # largest number of values at or above a statistic with which its test rejects: less than u w size
     most = np.maximum(np.ceil(u * weights * size - 1e-9).astype(int) - 1, 0)
     thresholds = ordered[np.arange(len(ordered)), size - 1 - np.minimum(most, size - 1)]
-    floor = 1 / (weights.max() * size)
-    return MinP(_rank(smallest, null), _rank(floor, null), own / size, most / size, thresholds, -null)
-
-
-def _rank(smallest: float, null: np.ndarray) -> float:
-    """Share of the replicates whose smallest weighted p-value is at most `smallest`, never 0."""
-    count = int(np.sum(null <= smallest * (1 + 1e-12)))  # equal but for the rounding of weights is equal
-    return count / len(null) if count else 1 / (len(null) + 1)
+    # the observed value and the least that is possible; equal but for the rounding of weights is equal
+    both = np.array([smallest, 1 / (weights.max() * size)]) * (1 + 1e-12)
+    ranks = np.sum(null <= both[:, None], axis=1) / level_size
+    p, floor = np.where(ranks > 0, ranks, 1 / (level_size + 1)).tolist()
+    return MinP(p, floor, own / size, most / size, thresholds, -null)

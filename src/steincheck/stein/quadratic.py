@@ -47,11 +47,6 @@ class Streams(NamedTuple):
     inspection: np.random.Generator
 
 
-def spawn_streams(rng: np.random.Generator) -> Streams:
-    """The streams of one test."""
-    return Streams(*rng.spawn(7))
-
-
 class QuadraticOptions(NamedTuple):
     """What the user of a quadratic test asks for, as in `ksd_test`."""
 
@@ -101,7 +96,7 @@ def prepare(arguments: Mapping[str, Any], *, aggregated: bool = False) -> Inputs
         independent=options.independent,
     )
     check_bootstrap(options.bootstrap, chains=sample.chain is not None)
-    streams = spawn_streams(generator)
+    streams = Streams(*generator.spawn(7))
     budget = affordable_budget(target, sample.x, limits)
     budget.made += limits.made
     warnings = (

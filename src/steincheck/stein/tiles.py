@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._work import n_workers, share_out, ticking
+from .._work import n_workers, progress_bar, share_out
 from .kernels import Kernel, stein_kernel_of_columns, with_bandwidth, without_bandwidth
 
 SMALL_TILE = 256  # rows and columns
@@ -192,13 +192,14 @@ def _sum_stack(
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
     length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
     parts = [(tiles[start : start + length],) for start in range(0, len(tiles), length)]
-    with ticking("Stein kernel", len(parts), shown=evaluations >= 10 * MIN_EVALUATIONS_TO_SHARE) as tick:
+    long = evaluations >= 10 * MIN_EVALUATIONS_TO_SHARE
+    with progress_bar(None if long else False) as show:
         if workers == 1:
-            return work(*stack, tiles, tick)
+            return work(*stack, tiles, lambda done: show("Stein kernel", done, len(tiles)))
         found = []
         for sums in share_out(work, stack, parts):
             found.append(sums)
-            tick()
+            show("Stein kernel", len(found), len(parts))
     return sum(values for values, _ in found), sum(rows for _, rows in found)
 
 
@@ -213,7 +214,7 @@ def _sum_tiles(
     label: np.ndarray | None,
     factor: np.ndarray | None,
     tiles: range,
-    tick: Callable[[], object] = lambda: None,
+    tick: Callable[[int], object] = lambda done: None,
     *,
     kernel: Kernel,
     bandwidths: np.ndarray,
@@ -224,7 +225,6 @@ def _sum_tiles(
     They are sums over pairs of blocks (K, q, q) or forms (K, p), and by row (K, J, n). Arrays of the stack
     are arguments of their own: those joblib sends to a worker once.
     """
-    stack = _Stack(x, scores, weight, label, factor)
     n_samples, n, _ = x.shape
     size = _tile_size(n)
     starts = range(0, n, size)
@@ -238,20 +238,18 @@ def _sum_tiles(
         first, width = label[::size], _blocks_per_piece(label, size)
         values = np.zeros((len(bandwidths), label[-1] + 1 + width, label[-1] + 1 + width))
 
-    @lru_cache(maxsize=1024)  # as arrays of JAX, at most 80 MB for one sample in 10 dimensions
-    def piece(k: int) -> _Piece:
-        return _piece(stack, slice(k * size, (k + 1) * size))
-
+    # as arrays of JAX, at most 80 MB for one sample in 10 dimensions
+    piece = lru_cache(maxsize=1024)(partial(_piece, _Stack(x, scores, weight, label, factor), size))
     with jax.enable_x64(True):
         compute = partial(_tile, kernel=kernel, width=width, row_sums=row_sums)
-        for a, b in map(_position, tiles):
+        for done, (a, b) in enumerate(map(_position, tiles), start=1):
             part, sums = compute(piece(a), piece(b), bandwidths, diagonal=a == b or few)
             place = np.s_[:, first[a] : first[a] + width, first[b] : first[b] + width] if width else np.s_[:]
             values[place] += np.asarray(part)
             if row_sums:
                 rows[:, :, a * size : (a + 1) * size] += np.asarray(sums[0])
                 rows[:, :, b * size : (b + 1) * size] += np.asarray(sums[1])
-            tick()
+            tick(done)
     return values[:, :-width, :-width] if width else values, rows[:, :, :n] * weight
 
 
@@ -285,9 +283,10 @@ class _Piece(NamedTuple):
     factor: Any = None  # (rows, p)
 
 
-def _piece(stack: _Stack, rows: slice) -> _Piece:
+def _piece(stack: _Stack, size: int, k: int) -> _Piece:
+    """Range number k of the draws."""
     x, scores, weight, label, factor = stack
-    n = x.shape[1]
+    n, rows = x.shape[1], slice(k * size, (k + 1) * size)
     missing = (0, max(0, rows.stop - n))
     samples = ((0, 0), missing, (0, 0))
     piece = _Piece(
@@ -360,10 +359,7 @@ def _factor(piece: _Piece, width: int) -> Any:
 
 def _strips(piece: _Piece) -> _Piece:
     """The rows of a piece in groups of `ROWS_PER_STRIP`."""
-    count = len(piece.index) // ROWS_PER_STRIP
-
-    def cut(values: Any) -> Any:
-        return jnp.moveaxis(values.reshape(len(values), count, ROWS_PER_STRIP, -1), 1, 0)
-
-    flat = (piece.index.reshape(count, -1), piece.weight.reshape(count, -1))
-    return _Piece(cut(piece.x), cut(piece.scores), *flat)
+    n_samples, rows, d = piece.x.shape
+    shape = (n_samples, rows // ROWS_PER_STRIP, ROWS_PER_STRIP, d)
+    samples = (jnp.moveaxis(values.reshape(shape), 1, 0) for values in (piece.x, piece.scores))
+    return _Piece(*samples, *(values.reshape(shape[1:3]) for values in (piece.index, piece.weight)))

@@ -42,8 +42,8 @@ def differences(
     more, they are left as they are.
     """
     along = np.eye(x.shape[1]) if directions is None else directions
-    value, eps = call_batch("log_density", log_density, x)
-    middle = value[:, None]
+    middle, eps = call_batch("log_density", log_density, x)
+    middle = middle[:, None]
     noise = 10 * eps * np.abs(middle)
     fine = eps ** (1 / 3)
     h = np.empty((len(x), len(along)))
@@ -52,8 +52,9 @@ def differences(
     rows = np.arange(len(x))
     before = np.inf
     for _ in range(9):  # eight shortenings make steps shorter by a factor of 1e-24 at most
-        ahead[rows] = _moved_log_density(log_density, x[rows], along, h[rows])
-        behind[rows] = _moved_log_density(log_density, x[rows], along, -h[rows])
+        for moved, way in ((ahead, along), (behind, -along)):
+            points = (x[rows] + way[:, None] * h[rows].T[:, :, None]).reshape(-1, x.shape[1])  # (m n, d)
+            moved[rows] = call_batch("log_density", log_density, points)[0].reshape(len(way), -1).T
         with np.errstate(invalid="ignore"):
             bend = np.abs(ahead + behind - 2 * middle)
         long = ~(bend <= np.maximum(MAX_BEND, noise)) & ~(bend > 0.9 * before)
@@ -68,12 +69,6 @@ def differences(
             break
     with np.errstate(invalid="ignore"):
         return Differences((ahead - behind) / (2 * used), bend, used, 5 * noise / used)
-
-
-def _moved_log_density(log_density: Batch, x: np.ndarray, along: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """log p (n, m) with each row moved by its steps (n, m) along each direction (m, d) in turn."""
-    points = (x + along[:, None, :] * step.T[:, :, None]).reshape(-1, x.shape[1])  # (m n, d)
-    return call_batch("log_density", log_density, points)[0].reshape(step.T.shape).T
 
 
 def log_density_at(

@@ -343,20 +343,14 @@ def jax_target(log_density: Partial, dim: int, kind: Any = Target, **more: Any) 
     )
 
 
-@jax.jit
-def _values(log_density: Partial, x: Any) -> Any:
-    return jax.vmap(log_density)(x)
+_values = jax.jit(lambda log_density, x: jax.vmap(log_density)(x))
+_hessians = jax.jit(lambda log_density, x: jax.vmap(jax.hessian(log_density))(x))
 
 
 @jax.jit
 def values_and_scores(log_density: Partial, x: Any) -> Any:
     """log p and score of every row in one program, as columns (n, 1 + d)."""
     return jnp.column_stack(jax.vmap(jax.value_and_grad(log_density))(x))
-
-
-@jax.jit
-def _hessians(log_density: Partial, x: Any) -> Any:
-    return jax.vmap(jax.hessian(log_density))(x)
 
 
 def in_chunks(compiled: Callable[[Any], Any], dim: int, chunks: Sequence[int] = BATCH_SIZES) -> Batch:

@@ -32,7 +32,7 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     texts = {kind: {one.text: one.remedy for one in remarks if one.kind == kind} for kind in kinds}
     remedies = texts["reason"]
     fits = _answer(case, tested, measured, conclusive=not remedies)
-    mode = _mode_of_every_draw(case, known, tested)
+    mode, weights = _mode_of_draws_and_weights(case, known, tested, measured)
 
     verdict = Verdict(
         fits=fits,
@@ -41,11 +41,11 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
         accuracy=measured.parameters,
         mode_table=measured.mode_table,
         findings=all_findings(case, known, tested, measured) if fits is False else (),
-        importance_weights=_importance_weights(case, measured, mode),
+        importance_weights=weights,
         modes=known.modes,
         mode_parameters=to_constrained(known.modes.locations, case.target)[0],
         mode_moments=measured.mode_moments,
-        mode_of_draw=None if mode is None else _of_all_draws(mode, case, -1),
+        mode_of_draw=mode,
         k_hat=measured.k_hat,
         inconclusive_reasons=tuple(remedies),
         not_examined=(*texts["not examined"], *(() if fits is None else remedies)),
@@ -207,14 +207,29 @@ def shape_findings(tested: Tested, *, several: bool) -> list[Finding]:
     return [Finding("shape", parameters=parameters, pvalue=pvalue, text=text)]
 
 
-def _mode_of_every_draw(case: Case, known: CaseModes, tested: Tested) -> np.ndarray | None:
-    """The mode of each draw by the flux test; those held out belong to the nearest one."""
+def _mode_of_draws_and_weights(
+    case: Case, known: CaseModes, tested: Tested, measured: Measured
+) -> tuple[np.ndarray | None, ImportanceWeights | None]:
+    """The mode of each draw, and weights that give the modes the shares of the density.
+
+    Draws that were held out from the flux test belong to the nearest mode. There are no weights if the draws
+    would not be enough for a verdict then.
+    """
+    sample, table = case.sample, measured.mode_table
     if len(known.modes) == 1:
-        return np.zeros(len(case.values), dtype=int)
-    mode = None if tested.weights is None else tested.weights.mode_of_draw
-    return (
-        None if mode is None else np.where(mode < 0, mode_anchors(known.modes).largest(case.sample.x), mode)
-    )
+        return _of_all_draws(np.zeros(len(case.values), dtype=int), case, -1), None
+    if tested.weights is None or tested.weights.mode_of_draw is None:
+        return None, None
+    mode = tested.weights.mode_of_draw
+    mode = np.where(mode < 0, mode_anchors(known.modes).largest(sample.x), mode)
+    found = None
+    if table is not None:
+        tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
+        found = importance_weights(table, mode, tau, sample.weight)
+    if found is not None:
+        enough = found.effective_sample_size >= MIN_DRAWS
+        found = replace(found, weights=_of_all_draws(found.weights, case, 0.0)) if enough else None
+    return _of_all_draws(mode, case, -1), found
 
 
 def _of_all_draws(values: np.ndarray, case: Case, missing: float) -> np.ndarray:
@@ -225,18 +240,6 @@ def _of_all_draws(values: np.ndarray, case: Case, missing: float) -> np.ndarray:
     of_all = np.full(len(kept), missing, dtype=values.dtype)
     of_all[kept] = values
     return of_all
-
-
-def _importance_weights(case: Case, measured: Measured, mode: np.ndarray | None) -> ImportanceWeights | None:
-    """Weights that give the modes the shares of the density, if the draws are then enough for a verdict."""
-    sample, table = case.sample, measured.mode_table
-    if mode is None or table is None:
-        return None
-    tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
-    found = importance_weights(table, mode, tau, sample.weight)
-    if found is None or found.effective_sample_size < MIN_DRAWS:
-        return None
-    return replace(found, weights=_of_all_draws(found.weights, case, 0.0))
 
 
 def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:

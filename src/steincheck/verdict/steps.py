@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from .._whitening import average_root, whitened_scores
+from .._whitening import average_root
 from ..accuracy import accuracy_core, better_records, importance_accuracy
+from ..adapters.parameters import user_parameters
 from ..aggregate import Aggregation, blocks_of_chains, ksdagg_core
 from ..chains.blocks import agreement
 from ..chains.reading import Sample, convergence, evaluate_sample, values_per_draw
@@ -22,10 +23,10 @@ from ..draws import Draws, to_unconstrained
 from ..flux import flux_core
 from ..modes.known import as_modes, climb_from_draws, hold_out, modes_with_mass, search_from_draws
 from ..modes.search import spread_as_mode
-from ..moments.core import MIN_MOMENT_DRAWS, moment_blocks, moment_core, plain_features, user_parameters
+from ..moments.core import MIN_MOMENT_DRAWS, moment_blocks, moment_core, plain_features
 from ..moments.rays import impossible_draws
 from ..result import FluxResult, GofResult, Modes, ModeTable, ParameterAccuracy, among_all
-from ..stein.quadratic import QuadraticOptions, skew_warnings, spawn_streams, widths_differ
+from ..stein.quadratic import QuadraticOptions, Streams, skew_warnings, widths_differ
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
 from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, counting_target
 from ..wording import draws as draws_words
@@ -60,15 +61,11 @@ class Case(NamedTuple):
     values: np.ndarray  #: (n, k) the user's own parameters
     names: tuple[str, ...]  #: (k,) of the parameters
     mixing: np.ndarray  #: (3, k) bulk ESS, tail ESS and R-hat; NaN for independent draws
+    scored: np.ndarray  #: rows of the draws whose scores are known
     valid: bool = True  #: whether the order of the draws permits p-values
     smooth: bool = True  #: whether no edge or jump of the density was found
     remarks: tuple[Remark, ...] = ()
     made: int = 0  #: evaluations when the step ended
-
-    @property
-    def scored(self) -> np.ndarray:
-        """Rows of the draws whose scores are known."""
-        return np.flatnonzero(~np.isnan(self.sample.scores[:, 0]))
 
     @property
     def score_cost(self) -> int:
@@ -128,23 +125,23 @@ def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
         settings = settings | {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
     options = {"independent": settings["independent"], "known": arguments["log_density"]}
-    sample = _with_scores(evaluate_sample(read, counted, **options), counted, budget)
+    sample, scored = _with_scores(evaluate_sample(read, counted, **options), counted, budget)
     values, names = to_constrained(sample.x, target)
     mixing = np.full((3, len(names)), np.nan)
     if sample.chain is not None:
         mixing = convergence(values, sample.chain)
     given = (settings, arguments["progress"], target, counted, budget, read)
-    return Case(*given, sample, log_q, values, names, mixing)
+    return Case(*given, sample, log_q, values, names, mixing, scored)
 
 
-def _with_scores(sample: Sample, target: Target, budget: Budget) -> Sample:
-    """Scores of all draws; where they are differenced, they get half of the budget, and others are NaN."""
+def _with_scores(sample: Sample, target: Target, budget: Budget) -> tuple[Sample, np.ndarray]:
+    """Scores, and the rows that have them: where they are differenced, they get half of the budget."""
     n = len(sample.x)
     count = int(min(n, budget.left if target.has_score else budget.left / (4 * target.dim)))
     rows = np.arange(count) * n // max(count, 1)
     scores = np.full(sample.x.shape, np.nan)
     scores[rows] = score_at(target, sample.x[rows])
-    return sample._replace(scores=scores)
+    return sample._replace(scores=scores), rows
 
 
 def _support_remarks(case: Case, rng: np.random.Generator) -> tuple[Remark, ...]:
@@ -208,30 +205,13 @@ class Tested(NamedTuple):
     tests: Mapping[str, Any]  #: results by name
     adjusted_pvalues: dict[str, float]  #: by Holm's method
     alpha: float
+    rejected: set[str]  #: names of the tests that reject
+    wrong_shape: bool  #: whether a test of the shape rejects
+    weights: FluxResult | None  #: the test of the mode weights, if it ran
+    stuck: bool  #: whether chains change mode too rarely for a test of the mode weights
     improbable_rows: np.ndarray = np.arange(0)  #: draws of negligible probability
     remarks: tuple[Remark, ...] = ()
     made: int = 0  #: evaluations when the step ended
-
-    @property
-    def rejected(self) -> set[str]:
-        """Names of the tests that reject."""
-        return {name for name, p in self.adjusted_pvalues.items() if p <= self.alpha}
-
-    @property
-    def wrong_shape(self) -> bool:
-        """Whether a test of the shape rejects."""
-        return not self.rejected.isdisjoint(("kernel", "moments"))
-
-    @property
-    def weights(self) -> FluxResult | None:
-        """The test of the mode weights, if it ran."""
-        return self.tests.get("weights")
-
-    @property
-    def stuck(self) -> bool:
-        """Whether chains change mode too rarely for a test of the mode weights."""
-        flux = self.weights
-        return flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
 
 
 def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
@@ -253,7 +233,12 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
 def combine(tests: Mapping[str, GofResult], alpha: float) -> Tested:
     """Adjust the p-values by Holm's method; a test without a p-value counts as one with p = 1."""
     pvalues = {name: 1.0 if np.isnan(result.pvalue) else result.pvalue for name, result in tests.items()}
-    return Tested(dict(tests), holm(pvalues), float(alpha))
+    adjusted = holm(pvalues)
+    rejected = {name for name, p in adjusted.items() if p <= alpha}
+    wrong_shape = not rejected.isdisjoint(("kernel", "moments"))
+    flux: Any = tests.get("weights")
+    stuck = flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
+    return Tested(dict(tests), adjusted, float(alpha), rejected, wrong_shape, flux, stuck)
 
 
 def close_to_level(tested: Tested) -> list[str]:
@@ -386,9 +371,9 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
         options = QuadraticOptions(bootstrap="blocks", n_resamples=n_resamples + 1)
         aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=case.settings["alpha"])
         common: dict[str, Any] = {"whiten": whiten, "modes": units, "blocks": blocks}
-        return ksdagg_core(part.rows(some), options, aggregation, spawn_streams(rng), **common)[0]
+        return ksdagg_core(part.rows(some), options, aggregation, Streams(*rng.spawn(7)), **common)[0]
 
-    skew = skew_warnings(whitened_scores(part.scores, whiten), part, units)
+    skew = skew_warnings(part.scores @ whiten, part, units)
     runs: dict[str, Run] = {} if skew else {"kernel": (rows[some], kernel_test)}
     remarks += tuple(not_examined("kernel", why=why) for why in skew)
     if len(rows) < MIN_MOMENT_DRAWS or (cut is not None and not cut.enough):

@@ -39,22 +39,26 @@ def single_precision(dtype: object) -> str:
 # --- their order, and chains ---
 
 
-def stuck_chain(chain: int, first: int, last: int) -> str:
-    """A chain that stands still."""
+def order_warnings(order: OrderFacts, names: Sequence[str]) -> list[str]:
+    """What every test says of the order of the draws: autocorrelated as they came, stuck, equal."""
+    texts = []
+    if order.dependence is not None and order.dependence.interleaved:
+        texts.append(interleaved_chains(order.dependence.lag))
+    elif order.dependence is not None:
+        lag, correlation, series, _ = order.dependence
+        which = "successive draws" if lag == 1 else f"draws {lag} apart"
+        seen = f"{correlation:.2f} in {names[series] if isinstance(series, int) else f'the {series}'}"
+        remedy = "if they are independent, shuffle them or give `independent=True`"
+        texts.append(f"{which} are correlated ({seen}): they were tested as one chain; {remedy}")
     remedy = "fix the sampler; running it longer will not help"
-    return f"chain {chain} is stuck from draw {first} to draw {last}: {remedy}"
+    for chain, first, last in order.stuck:
+        texts.append(f"chain {chain} is stuck from draw {first} to draw {last}: {remedy}")
+    return texts + [equal_chains(*fact) for fact in order.equal]
 
 
 def equal_chains(one: int, two: int, n_equal: int, length: int) -> str:
     """Two chains that are the same."""
     return f"chains {one} and {two} are the same in {n_equal} of {length} draws: was one seed used twice?"
-
-
-def tested_as_one_chain(lag: int, correlation: float, series: str) -> str:
-    """Draws given without chains, but autocorrelated in their order."""
-    which = "successive draws" if lag == 1 else f"draws {lag} apart"
-    remedy = "if they are independent, shuffle them or give `independent=True`"
-    return f"{which} are correlated ({correlation:.2f} in {series}): they were tested as one chain; {remedy}"
 
 
 def interleaved_chains(lag: int) -> str:

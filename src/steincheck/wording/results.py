@@ -292,9 +292,3 @@ ACCURACY_ENDS = {
     "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
     "unknown shares": "accuracy: the shares of the modes are unknown, hence no means over all of them",
 }
-
-
-def accuracy_warnings(reasons: Sequence[str], n_transitions: int, acceptance: float) -> tuple[str, ...]:
-    """What was not done."""
-    known = {"n_transitions": n_transitions, "acceptance": acceptance}
-    return tuple(ACCURACY_ENDS[reason].format(**known) for reason in reasons)
