@@ -17,7 +17,7 @@ import numpy as np
 import steincheck as sc
 from steincheck.aggregate import collection, min_p
 from steincheck.stein.bootstrap import Resampling, pvalue, random_blocks
-from steincheck.stein.kernels import stein_kernel
+from steincheck.stein.kernels import stein_kernel_of_columns
 from steincheck.stein.quadratic import flip_signs
 
 from .counting import Case, CountedStudy, Events
@@ -46,7 +46,7 @@ def rejections(case: str, repetition: int) -> dict[tuple[str, int], bool]:
     x[:, 0] += shift
     widths = np.append(sc.median_bandwidth(x, rng=rng), collection(x, "reference")[::3])
     with jax.enable_x64(True):  # the whole Stein matrices: the draws are few
-        matrices = np.array([stein_kernel(sc.IMQ(width), x, -x, x, -x) for width in widths])
+        matrices = np.array([stein_kernel_of_columns(sc.IMQ(width), x, -x, x.T, -x.T) for width in widths])
     matrices[:, np.arange(n), np.arange(n)] = 0
     found = {}
     for q in dict.fromkeys((*BLOCKS, n)):

@@ -53,26 +53,16 @@ def as_whole(values: Any, name: str) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
-def asymmetries(matrices: np.ndarray) -> np.ndarray:
-    """Where matrices (..., d, d) are not symmetric, but for rounding in the units of their diagonals.
-
-    Examples
-    --------
-    >>> asymmetries(np.array([[1.0, 1e-18], [3e-18, 1.0]])).any().item()
-    False
-    >>> asymmetries(np.array([[1.0, 0.5], [0.0, 1.0]])).any().item()
-    True
-    """
-    width = np.sqrt(np.abs(np.einsum("...ii->...i", matrices)))
-    gap = np.abs(matrices - np.swapaxes(matrices, -1, -2))
-    return gap > 1e-6 * width[..., :, None] * width[..., None, :]  # single precision leaves 1e-7
-
-
 def check_covariances(matrices: np.ndarray, subject: str) -> None:
-    """Raise unless all matrices (M, d, d) are symmetric and positive definite, `subject` naming them."""
+    """Raise unless all matrices (M, d, d) are symmetric and positive definite, `subject` naming them.
+
+    Symmetry is judged in the units of their diagonals.
+    """
     for k, matrix in enumerate(matrices):
         smallest = np.linalg.eigvalsh(matrix)[0] if np.isfinite(matrix).all() else np.nan
-        if not smallest > 0 or asymmetries(matrix).any():
+        width = np.sqrt(np.abs(np.diag(matrix)))
+        symmetric = np.abs(matrix - matrix.T) <= 1e-6 * np.outer(width, width)  # 1e-7 in single precision
+        if not smallest > 0 or not symmetric.all():
             raise ValueError(
                 f"{subject} must be symmetric and positive definite, number {k} is not: its smallest "
                 f"eigenvalue is {smallest:.3g}"

@@ -69,11 +69,6 @@ def whitened_scores(scores: np.ndarray, whiten: np.ndarray | None) -> np.ndarray
     return scores if whiten is None else scores @ whiten
 
 
-def standardised(x: np.ndarray, centre: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """L^-1 (x - centre) for the rows of `x`."""
-    return np.linalg.solve(root, (x - centre).T).T
-
-
 @dataclass(frozen=True, eq=False)
 class Gaussians:
     """Gaussians with weights, and what they say of points: which is largest, and by how much."""

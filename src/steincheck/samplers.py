@@ -206,24 +206,19 @@ def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
     size = as_numbers(scale, "scale")
     if size.shape not in ((), (d,)) or not (np.isfinite(size).all() and (size > 0).all()):
         raise ValueError(f"`scale` must be positive and finite, one number or {d} of them, got {scale!r}")
-    groups = [list(range(d))] if blocks is None else _as_groups(blocks, d)
-    steps = np.zeros((len(groups), max(map(len, groups)), d))
-    for k, block in enumerate(groups):
-        steps[k, range(len(block)), block] = np.broadcast_to(size, d)[block]
-    return steps
-
-
-def _as_groups(blocks: Any, d: int) -> list[list[int]]:
-    """Lists of coordinates that hold each of 0..d - 1 once."""
+    given = [range(d)] if blocks is None else blocks
     try:
-        groups = [[operator.index(i) for i in block if not isinstance(i, bool)] for block in blocks]
+        groups = [[operator.index(i) for i in block if not isinstance(i, bool)] for block in given]
     except TypeError:
         groups = []
     if sorted(i for block in groups for i in block) != list(range(d)) or not all(groups):
         raise ValueError(
             f"`blocks` must hold every coordinate 0..{d - 1} once and none empty, got {shown(blocks)}"
         )
-    return groups
+    steps = np.zeros((len(groups), max(map(len, groups)), d))
+    for k, block in enumerate(groups):
+        steps[k, range(len(block)), block] = np.broadcast_to(size, d)[block]
+    return steps
 
 
 def gibbs_rbm(

@@ -124,16 +124,12 @@ def assert_fits(
             raise AssertionError(words.sampler_failure(verdict, len(pooled), false_alarm))
         with without_user_warnings():  # they are in the outcome
             accuracy = estimate_accuracy(pooled, target, modes=known, rng=checking)
-        if log_evidence < np.log(20) and _within(accuracy, tolerance):
+        ends = np.array([record.error_intervals() for record in accuracy.parameters])
+        known_ends = np.isfinite(ends).all(axis=2)  # an sd may have none, a mean must
+        within = known_ends[:, 0].all() and (np.abs(ends[known_ends]) <= tolerance).all()
+        if log_evidence < np.log(20) and within:
             return Outcome(len(pooled), float(np.exp(log_evidence)), accuracy, verdict)
     raise Inconclusive(words.sampler_undecided(accuracy, len(pooled), tolerance, np.exp(log_evidence)))
-
-
-def _within(accuracy: AccuracyResult, tolerance: float) -> bool:
-    """Whether the 95 % intervals of all errors that are known are within the tolerance."""
-    ends = np.array([record.error_intervals() for record in accuracy.parameters])
-    known = np.isfinite(ends).all(axis=2)
-    return bool(known[:, 0].all() and (np.abs(ends[known]) <= tolerance).all())
 
 
 def log_e_value(pvalue: float) -> float:

@@ -23,6 +23,7 @@ from steincheck.flux import core, flux_test, importance_weights, orbits
 from steincheck.flux.comparison import hotelling
 from steincheck.flux.orbits import carry_along_steps, fit_mixture, lattice_steps, local_anchors, mode_anchors
 from steincheck.modes.known import as_modes
+from steincheck.target.evaluation import Budget
 
 LATTICE = "part of a larger lattice"
 MBAR = json.loads((REFERENCE / "mbar.json").read_text())
@@ -31,7 +32,7 @@ MBAR = json.loads((REFERENCE / "mbar.json").read_text())
 class TestArcs:
     def test_several_anchors_catch_arcs(self):
         target, sample, modes = arcs()
-        several = local_anchors(target, modes, 4, np.random.default_rng(0))
+        several = local_anchors(target, modes, 4, np.random.default_rng(0), Budget())
         x = sample(1000, np.random.default_rng(13))
         np.testing.assert_array_equal(several.mode, np.repeat([0, 1], 4))
         assert np.mean(several.mode[several.largest(x)] == (x[:, 0] > 0)) > 0.995
@@ -46,7 +47,7 @@ class TestArcs:
     @pytest.mark.slow
     def test_level_and_power(self, monkeypatch):
         target, sample, modes = arcs()
-        several = local_anchors(target, modes, 4, np.random.default_rng(1))
+        several = local_anchors(target, modes, 4, np.random.default_rng(1), Budget())
         monkeypatch.setattr(core, "mode_anchors", lambda _: several)
         rng = np.random.default_rng(14)
         good, bad = (

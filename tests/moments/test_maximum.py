@@ -5,7 +5,7 @@ import pytest
 from harness import ar1_chains, assert_level, count_rejections
 from scipy import stats
 
-from steincheck.moments.maximum import max_t
+from steincheck.moments.core import max_t
 
 
 def test_step_down_p_values_against_a_plain_computation():

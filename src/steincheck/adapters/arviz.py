@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import needs, require_kind
-from ..draws import Draws, as_draws
+from ..draws import as_draws
 from ..result import Verdict
 from ..target.record import coordinate_names
 from ..typing import DrawsLike
@@ -73,20 +73,17 @@ def _statistics(verdict: Verdict, groups: dict[str, Any], xarray: Any) -> Any:
 
 
 def _groups(draws: Any, xarray: Any) -> dict[str, Any]:
-    """The groups of the source, or a posterior made of the draws."""
+    """The groups of the source, or a posterior made of the draws, with one variable per coordinate."""
     if callable(getattr(draws, "groups", None)):
         return {name: draws[name] for name in draws.groups()}
     if hasattr(draws, "children") and "posterior" in draws.children:
         return {name: node.to_dataset() for name, node in draws.children.items()}
-    return {"posterior": _dataset(as_draws(draws), xarray)}
-
-
-def _dataset(draws: Draws, xarray: Any) -> Any:
-    """Dataset with one variable per coordinate."""
-    lengths = draws.lengths if draws.n_chains else np.array([len(draws)])
+    read = as_draws(draws)
+    lengths = read.lengths if read.n_chains else np.array([len(read)])
     if np.ptp(lengths):
         raise ValueError(f"`draws` must have chains of one length for ArviZ, got lengths {lengths.tolist()}")
-    names = coordinate_names(draws.shape[1], draws.names)
-    columns = draws.values.T.reshape(len(names), len(lengths), lengths[0])
+    names = coordinate_names(read.shape[1], read.names)
+    columns = read.values.T.reshape(len(names), len(lengths), lengths[0])
     content = {name: (("chain", "draw"), column) for name, column in zip(names, columns, strict=True)}
-    return xarray.Dataset(content, coords={"chain": np.arange(len(lengths)), "draw": np.arange(lengths[0])})
+    coordinates = {"chain": np.arange(len(lengths)), "draw": np.arange(lengths[0])}
+    return {"posterior": xarray.Dataset(content, coords=coordinates)}

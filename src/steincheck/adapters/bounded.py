@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +54,13 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
     if target.constrain is not None:
         raise ValueError("`target` must not have been transformed already: it has `constrain`")
     names = target.coordinate_names
-    pairs = _by_name(support, names) if isinstance(support, Mapping) else support
+    pairs: Any = support
+    if isinstance(support, Mapping):
+        for name in support:
+            if name not in names:
+                known = listed(names)
+                raise ValueError(f"`support` must name parameters of the target, {known}, got {name!r}")
+        pairs = [support.get(name, (-np.inf, np.inf)) for name in names]
     low, high = as_pairs(pairs, target.dim, "support")
     scale = Scale(low, high)
     parameters = Parameters(names, target.dim, scale.parameters, scale.coordinates)
@@ -63,14 +69,6 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
         sample = target.sample
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
     return made_by(with_parameters(free, parameters), unbounded, target, support)
-
-
-def _by_name(support: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    """A pair per coordinate from pairs by name, infinite where none is given."""
-    for name in support:
-        if name not in names:
-            raise ValueError(f"`support` must name parameters of the target, {listed(names)}, got {name!r}")
-    return [support.get(name, (-np.inf, np.inf)) for name in names]
 
 
 def _compiled(target: Target, scale: Scale) -> Target:

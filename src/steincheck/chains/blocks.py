@@ -338,7 +338,13 @@ def agreement(
     reason = blocks.remedy or "there are too few blocks per chain to compare"
     ranks = np.full((2, 1), np.nan)
     if enough:
-        ranks = _permutation_ranks(sums @ sums.T, groups, first, rng, n_resamples)
+        # p-values of both comparisons for the order of the blocks as it is, then for random ones
+        order = np.tile(np.arange(len(owner)), (n_resamples + 1, 1))
+        order[1:] = rng.permuted(order[1:], axis=1)
+        gram = sums @ sums.T
+        metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
+        between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
+        ranks = np.stack([upper_ranks(between), upper_ranks(np.diag(gram)[order] @ first)])
     statistics = -ranks.min(axis=0)
     return AgreementResult(
         "agreement of the chains",
@@ -353,21 +359,6 @@ def agreement(
         start_pvalue=float(ranks[1, 0]),
         odd_chain=int(np.argmax(np.sum((groups @ sums) ** 2, axis=1) / groups.sum(axis=1))),
     )
-
-
-def _permutation_ranks(
-    gram: np.ndarray,
-    groups: np.ndarray,
-    first: np.ndarray,
-    rng: np.random.Generator,
-    n_resamples: int,
-) -> np.ndarray:
-    """p-values of the comparisons (rows) for the order of the blocks as it is, then for random ones."""
-    order = np.tile(np.arange(len(gram)), (n_resamples + 1, 1))
-    order[1:] = rng.permuted(order[1:], axis=1)
-    metric = (groups.T / groups.sum(axis=1)) @ groups  # 1 / m_c for pairs of blocks of one chain
-    between = np.einsum("rab,ab->r", gram[order[:, :, None], order[:, None, :]], metric)
-    return np.stack([upper_ranks(between), upper_ranks(np.diag(gram)[order] @ first)])
 
 
 def _slowest(features: np.ndarray, chain: np.ndarray) -> float:

@@ -294,7 +294,9 @@ def convergence(values: np.ndarray, chain: np.ndarray) -> np.ndarray:
     for k in range(values.shape[1]):
         column = values[rows, k]
         halves = _halves(column)
-        found[:, k] = _ess(normal_scores(halves, offset=3 / 8)), _ess_tail(column), _rhat_rank(halves)
+        tails = [_halves((column <= end).astype(float)) for end in np.quantile(column, [0.05, 0.95])]
+        bulk = _ess(normal_scores(halves, offset=3 / 8))
+        found[:, k] = bulk, min(map(_ess, tails)), _rhat(halves)
     return found
 
 
@@ -304,23 +306,17 @@ def _halves(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x[:, :half], x[:, -half:]])
 
 
-def _rhat_rank(x: np.ndarray) -> float:
+def _rhat(x: np.ndarray) -> float:
+    """The larger R-hat of the ranks of the values and of their distances from the median."""
     if np.ptp(x) == 0:
         return np.nan
-    folded = np.abs(x - np.median(x))
-    return max(_rhat(normal_scores(part, offset=3 / 8)) for part in (x, folded))
-
-
-def _rhat(x: np.ndarray) -> float:
-    n = x.shape[1]
-    within = x.var(axis=1, ddof=1).mean()
-    between = n * x.mean(axis=1).var(ddof=1)
-    return float(np.sqrt((between / within + n - 1) / n)) if within > 0 else np.inf
-
-
-def _ess_tail(x: np.ndarray) -> float:
-    low, high = np.quantile(x, [0.05, 0.95])
-    return min(_ess(_halves((x <= low).astype(float))), _ess(_halves((x <= high).astype(float))))
+    n, found = x.shape[1], []
+    for part in (x, np.abs(x - np.median(x))):
+        scores = normal_scores(part, offset=3 / 8)
+        within = scores.var(axis=1, ddof=1).mean()
+        between = n * scores.mean(axis=1).var(ddof=1)
+        found.append(float(np.sqrt((between / within + n - 1) / n)) if within > 0 else np.inf)
+    return max(found)
 
 
 def _ess(x: np.ndarray) -> float:

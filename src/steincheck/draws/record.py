@@ -178,9 +178,16 @@ def index_in_chain(chain: np.ndarray) -> np.ndarray:
 
 def read_container(draws: Any, dim: int | None, names: Sequence[str] | None) -> Draws | None:
     """The draws of an object of another package, or None if it is not such an object."""
-    nested = _from_nested_sampling(draws)
-    if nested is not None:
-        return nested
+    if hasattr(draws, "logwt") and hasattr(draws, "samples_id"):  # dynesty: bundles of its threads are groups
+        weight = weights_of(draws.logwt)
+        bundle, threads = nested_threads(draws.samples_id, draws.logvol, weight)
+        return Draws(draws.samples, weight=weight, group=bundle, threads=threads)
+    if isinstance(draws, Mapping) and "weighted_samples" in draws:  # UltraNest
+        points = draws["weighted_samples"]
+        return Draws(points["points"], names=draws.get("paramnames"), weight=points["weights"])
+    if type(draws).__module__.partition(".")[0] == "nautilus" and hasattr(draws, "posterior"):
+        points, log_weights, *_ = draws.posterior()
+        return Draws(points, weight=weights_of(log_weights))
     if hasattr(draws, "posterior") or hasattr(draws, "data_vars"):
         return _from_arviz(draws)
     if hasattr(draws, "dims") and hasattr(draws, "to_dataset"):
@@ -193,24 +200,6 @@ def read_container(draws: Any, dim: int | None, names: Sequence[str] | None) -> 
         return _from_mapping(draws, dim, names)
     if hasattr(draws, "columns"):
         return _from_frame(draws)
-    return None
-
-
-def _from_nested_sampling(draws: Any) -> Draws | None:
-    """Results of dynesty and UltraNest, or a Sampler of nautilus, with their weights; None otherwise.
-
-    Bundles of the threads of dynesty, one per live point, are groups.
-    """
-    if hasattr(draws, "logwt") and hasattr(draws, "samples_id"):
-        weight = weights_of(draws.logwt)
-        bundle, threads = nested_threads(draws.samples_id, draws.logvol, weight)
-        return Draws(draws.samples, weight=weight, group=bundle, threads=threads)
-    if isinstance(draws, Mapping) and "weighted_samples" in draws:
-        points = draws["weighted_samples"]
-        return Draws(points["points"], names=draws.get("paramnames"), weight=points["weights"])
-    if type(draws).__module__.partition(".")[0] == "nautilus" and hasattr(draws, "posterior"):
-        points, log_weights, *_ = draws.posterior()
-        return Draws(points, weight=weights_of(log_weights))
     return None
 
 

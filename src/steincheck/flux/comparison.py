@@ -112,7 +112,8 @@ def compare_given_orbits(
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits.
 
-    The limit distribution is trusted from 100 draws on, where the level .05 is .057 with two modes.
+    Q = |columns' (counts - expected)|^2 is compared with chi-square, with its trend part if that is examined.
+    This limit is trusted from 100 draws on, where the level .05 is .057 with two modes.
     """
     n = len(moments.probabilities)
     gap = moments.counts - moments.expected
@@ -123,22 +124,14 @@ def compare_given_orbits(
     variances = np.concatenate([found.variances, np.diag(moments.covariance)])
     few = np.any((variances >= MIN_EXCHANGE) & (variances < MIN_VARIANCE_FOR_CHI2))
     if variant == "asymptotic" and not few and n >= 100:
-        return result._replace(comparison=compare_with_chi2(gap, found))
+        squares, k, r = (gap @ found.columns) ** 2, found.n_full, found.n_trend
+        p, trend = float(special.chdtrc(k, squares.sum())), np.nan
+        if r:
+            trend = float(special.chdtrc(r, squares[:r].sum()))
+            p = joint_probability(min(p / (1 - TREND_LEVEL), trend / TREND_LEVEL), k, r)
+        return result._replace(comparison=FlowComparison(float(squares.sum()), p, None, k, trend))
     samples = jumped_counts(moments.probabilities, rng, n_resamples) - moments.expected
     return result._replace(comparison=rank_forms(np.vstack([gap, samples]) @ found.columns, found))
-
-
-def compare_with_chi2(gap: np.ndarray, found: Directions) -> FlowComparison:
-    """Q = |columns' gap|^2 of gap = counts - expected against chi-square, with its trend part if examined."""
-    squares = (gap @ found.columns) ** 2
-    statistic = float(squares.sum())
-    k, r = found.n_full, found.n_trend
-    whole = float(special.chdtrc(k, statistic))
-    if not r:
-        return FlowComparison(statistic, whole, None, k)
-    trend = float(special.chdtrc(r, squares[:r].sum()))
-    smallest = min(whole / (1 - TREND_LEVEL), trend / TREND_LEVEL)
-    return FlowComparison(statistic, joint_probability(smallest, k, r), None, k, trend)
 
 
 def rank_forms(projections: np.ndarray, found: Directions) -> FlowComparison:

@@ -164,7 +164,12 @@ def flux_test(
     generator, seed = seeded(rng)
     counted = counting_target(target, limits)
     read = read_sample(draws, counted, weights=weights, log_weights=log_weights, independent=independent)
-    _check_exact(variant, read)
+    if variant == "exact" and not given_orbits(read):
+        kind = "Markov chains" if read.chain is not None else "weighted or hold copies"
+        raise ValueError(
+            f"`variant` 'exact' is for independent draws, but `draws` are {kind}; give `independent=True` if "
+            "chains are independent"
+        )
     budget = affordable_budget(target, read.x, limits)
     budget.made += limits.made
     known = known_modes(modes, target, read, box, rng=generator.spawn(1)[0], budget=budget)
@@ -311,15 +316,6 @@ def _as_result(
         variant=variant,
         **fields,
     )
-
-
-def _check_exact(variant: Variant, sample: Sample) -> None:
-    if variant == "exact" and not given_orbits(sample):
-        kind = "Markov chains" if sample.chain is not None else "weighted or hold copies"
-        raise ValueError(
-            f"`variant` 'exact' is for independent draws, but `draws` are {kind}; give `independent=True` if "
-            "chains are independent"
-        )
 
 
 def _check_number_of_modes(modes: Modes, *, searched: bool, in_box: bool) -> None:

@@ -49,7 +49,7 @@ def shape_difference(covariances: np.ndarray) -> float:
 
 
 def local_anchors(
-    target: Target, modes: Modes, n_anchors: int, rng: np.random.Generator, budget: Budget | None = None
+    target: Target, modes: Modes, n_anchors: int, rng: np.random.Generator, budget: Budget
 ) -> Anchors | None:
     """Several anchors per mode, from short Hamiltonian chains; None if a quarter of the budget is too little.
 
@@ -59,10 +59,9 @@ def local_anchors(
     """
     chain_stream, cluster_stream = rng.spawn(2)
     count = len(modes)
-    n_walkers = int(np.clip(1024 // count, 8, 64))  # with four anchors in ten dimensions 8 are enough to fit
-    if budget is not None:
-        cost = 60 * (1 + 16 * CountedTarget(target).score_cost)  # of 60 transitions with 16 scores each
-        n_walkers = int(min(n_walkers, budget.left / 4 // (count * cost)))
+    cost = 60 * (1 + 16 * CountedTarget(target).score_cost)  # of 60 transitions with 16 scores each
+    # with four anchors in ten dimensions 8 are enough to fit
+    n_walkers = int(min(np.clip(1024 // count, 8, 64), budget.left / 4 // (count * cost)))
     if n_walkers < 8:
         return None
     single = mode_anchors(modes)

@@ -111,7 +111,15 @@ def gaussian_mixture(
         raise ValueError(f"`means` must be finite with one mean per row, (M, d), got shape {means.shape}")
     count, d = means.shape
     shares = _as_weights(weights, count)
-    roots = _covariance_roots(covariances, count, d)  # (M or 1, d, d)
+    given = as_numbers(1.0 if covariances is None else covariances, "covariances")
+    matrices = given * np.eye(d) if given.ndim == 0 else given
+    if matrices.shape not in ((d, d), (count, d, d)):
+        raise ValueError(
+            f"`covariances` must be a variance or have shape {(d, d)} or {(count, d, d)}, got {given.shape}"
+        )
+    matrices = matrices.reshape(-1, d, d)
+    check_covariances(matrices, "`covariances`")
+    roots = np.linalg.cholesky(matrices)  # (M or 1, d, d)
     whiten = np.linalg.inv(roots)
     middle = means.mean(axis=0)  # differences from the middle stay accurate far from the origin
     centres = np.einsum("kij,kj->ki", np.broadcast_to(whiten, (count, d, d)), means - middle)
@@ -307,16 +315,3 @@ def _as_weights(weights: Any, count: int, *, zero: bool = False) -> np.ndarray:
         rule = "non-negative" if zero else "positive"
         raise ValueError(f"`weights` must be {count} {rule} numbers with sum 1, got {shown(weights)}")
     return w / w.sum()
-
-
-def _covariance_roots(covariances: Any, count: int, d: int) -> np.ndarray:
-    """Cholesky factors, (M, d, d) or (1, d, d)."""
-    given = as_numbers(1.0 if covariances is None else covariances, "covariances")
-    matrices = given * np.eye(d) if given.ndim == 0 else given
-    if matrices.shape not in ((d, d), (count, d, d)):
-        raise ValueError(
-            f"`covariances` must be a variance or have shape {(d, d)} or {(count, d, d)}, got {given.shape}"
-        )
-    matrices = matrices.reshape(-1, d, d)
-    check_covariances(matrices, "`covariances`")
-    return np.linalg.cholesky(matrices)

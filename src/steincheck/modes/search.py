@@ -19,7 +19,7 @@ from .._validation import (
     check_switch,
     integer_seed,
 )
-from .._whitening import standardised
+from .._whitening import whitened
 from .._work import progress_bar
 from ..draws import as_matrix, to_unconstrained
 from ..result import Modes, ModeSearch, SignedPermutation
@@ -287,7 +287,7 @@ def search_modes(
     plane = uncorrelated_coordinates(points)
     if plane is not None:
         density = CountedTarget(plane.target(target), density.budget)
-        points, extra = standardised(points, *plane), standardised(extra, *plane)
+        points, extra = (whitened(x - plane.centre, plane.root) for x in (points, extra))
     centre, scale = location_and_scale(points, rounded=not from_points)
     if not from_points:
         points = centre + scale * rng.standard_normal((16, target.dim))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._palette import CONTRAST_COLOUR, MAIN_COLOUR, MUTED_COLOUR, PAPER_COLOUR
 from .._validation import require_kind
-from .._whitening import standardised
+from .._whitening import whitened
 from ..adapters.parameters import ParameterScale, user_parameters
 from ..draws import as_matrix, read_as_draws, to_unconstrained
 from ..modes.known import as_covariances, as_pair
@@ -51,7 +51,7 @@ class Scene(NamedTuple):
         if self.covariances is None or not len(self.x):
             return numbers
         shapes = zip(self.centres, np.linalg.cholesky(self.covariances), strict=True)
-        scaled = np.stack([standardised(self.x, centre, root) for centre, root in shapes])
+        scaled = np.stack([whitened(self.x - centre, root) for centre, root in shapes])
         nearest = np.argmin(np.sum(scaled**2, axis=2), axis=0)
         shares = np.bincount(nearest, minlength=len(numbers)) / len(self.x)
         few = ["" if share >= 0.005 else ": few draws" if share else ": no draws" for share in shares]
@@ -154,7 +154,13 @@ def pairs(
     chosen = coordinates_that_matter(scene, verdict)
     if coordinates is not None:
         chosen = check_coordinates(coordinates, scene.x.shape[1], most=scene.x.shape[1])
-    axes = _square(len(chosen), axes)
+    count = len(chosen)
+    if axes is None:
+        size = (2.3 * count + 0.6,) * 2
+        axes = pyplot().subplots(count, count, figsize=size, layout="constrained", squeeze=False)[1]
+    axes = np.asarray(axes, dtype=object)
+    if axes.shape != (count, count):
+        raise ValueError(f"`axes` must have shape {(count, count)}, got {axes.shape}")
     for row, i in enumerate(chosen):
         _draw_one(axes_or_new(axes[row, row]), scene, i)
         axes[row, row].set(yticks=[], ylabel="")
@@ -227,17 +233,6 @@ def _most_apart(scene: Scene) -> tuple[int, ...]:
     spread = np.maximum(scene.x.std(axis=0), np.finfo(float).tiny) if len(scene.x) else 1.0
     first, second = np.argsort(-np.ptp(scene.centres, axis=0) / spread, kind="stable")[:2]
     return int(first), int(second)
-
-
-def _square(count: int, axes: Any) -> np.ndarray:
-    """The given axes, or those of a new figure."""
-    if axes is None:
-        size = (2.3 * count + 0.6,) * 2
-        return pyplot().subplots(count, count, figsize=size, layout="constrained", squeeze=False)[1]
-    given = np.asarray(axes, dtype=object)
-    if given.shape != (count, count):
-        raise ValueError(f"`axes` must have shape {(count, count)}, got {given.shape}")
-    return given
 
 
 def _draw_one(ax: Any, scene: Scene, k: int) -> None:

@@ -208,6 +208,7 @@ def _reproduce(verdict: Verdict, command: Sequence[str] | None) -> str:
 def _pictures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[str]:
     """The pictures with their captions: errors, shares, draws."""
     figures = []
+    draw: Callable[..., object]
     known = [item for item in verdict.accuracy if np.isfinite(item.largest_error)]
     if known:
         draw = partial(plot.effect_sizes, known, tolerance=verdict.tolerance)
@@ -215,18 +216,14 @@ def _pictures(verdict: Verdict, x: np.ndarray, target: Target | None) -> list[st
     if verdict.mode_table is not None:
         draw = partial(plot.mode_shares, verdict.mode_table)
         figures.append(_figure(draw, wording.Captions.shares, 1, rows=len(verdict.mode_table)))
-    return [*figures, _draws_picture(verdict, x, target)]
-
-
-def _draws_picture(verdict: Verdict, x: np.ndarray, target: Target | None) -> str:
-    """The draws over the density: one picture, or all pairs of the three coordinates that matter most."""
+    # the draws over the density: one picture, or all pairs of the three coordinates that matter most
     names = verdict.names if target is None else None  # a target knows the scales of its parameters
     chosen = coordinates_that_matter(scene_of(x, target, verdict, None, names), verdict)
     caption = wording.draws_caption(verdict.dim, len(chosen))
     given: dict[str, Any] = {"target": target, "verdict": verdict, "coordinates": chosen, "names": names}
     several = len(chosen) == 3
     draw = partial(plot.pairs if several else plot.draws, x, **given)
-    return _figure(draw, caption, 2, panels=3 if several else 1)
+    return [*figures, _figure(draw, caption, 2, panels=3 if several else 1)]
 
 
 def _figure(draw: Callable[..., object], caption: str, number: int, *, panels: int = 1, rows: int = 0) -> str:

@@ -19,7 +19,7 @@ from .._validation import (
     resample_warnings,
     seeded,
 )
-from .._whitening import Gaussians, average_root, standardised, whitened
+from .._whitening import Gaussians, average_root, whitened
 from ..chains.blocks import Blocks, autocorrelation_time, cut_blocks
 from ..chains.reading import Sample, read_sample, stuck_chains
 from ..draws.record import index_in_chain
@@ -399,7 +399,7 @@ def mode_views(x: np.ndarray, scores: np.ndarray, modes: Modes) -> Iterator[Mode
         rows = np.flatnonzero(share > 1e-10)  # with less, a draw adds nothing
         root = np.linalg.cholesky(modes.covariances[k])
         own = (scores - of_mixture)[rows] + (centre - x[rows]) @ precisions[k]
-        yield ModeView(rows, standardised(x[rows], centre, root), own @ root, share[rows])
+        yield ModeView(rows, whitened(x[rows] - centre, root), own @ root, share[rows])
 
 
 def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
@@ -408,7 +408,7 @@ def at_own_mode(x: np.ndarray, modes: Modes) -> np.ndarray:
     owner = laplace_responsibilities(x, modes).argmax(axis=0)
     for k in np.unique(owner):
         rows = owner == k
-        z[rows] = standardised(x[rows], modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
+        z[rows] = whitened(x[rows] - modes.locations[k], np.linalg.cholesky(modes.covariances[k]))
     return z
 
 

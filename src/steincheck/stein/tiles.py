@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from math import isqrt
 from typing import Any, NamedTuple
 
 import jax
@@ -186,8 +185,8 @@ def _sum_stack(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`_sum_tiles` over all tiles, shared out among the workers of joblib's active backend, if it has any."""
     n_samples, n, _ = stack.x.shape
-    side = -(-n // _tile_size(n))
-    tiles = range(side * (side + 1) // 2)
+    columns, rows = np.tril_indices(-(-n // _tile_size(n)))
+    tiles = np.column_stack([rows, columns])  # column by column above the diagonal
     evaluations = n * n // 2 * n_samples * n_bandwidths
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
     length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
@@ -200,7 +199,7 @@ def _sum_stack(
         for sums in share_out(work, stack, parts):
             found.append(sums)
             show("Stein kernel", len(found), len(parts))
-    return sum(values for values, _ in found), sum(rows for _, rows in found)
+    return sum(values for values, _ in found), sum(by_row for _, by_row in found)
 
 
 def _tile_size(n: int) -> int:
@@ -213,14 +212,14 @@ def _sum_tiles(
     weight: np.ndarray,
     label: np.ndarray | None,
     factor: np.ndarray | None,
-    tiles: range,
+    tiles: np.ndarray,
     tick: Callable[[int], object] = lambda done: None,
     *,
     kernel: Kernel,
     bandwidths: np.ndarray,
     row_sums: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over the tiles with these numbers, which count them column by column above the diagonal.
+    """Sums over the tiles with these rows and columns (T, 2).
 
     They are sums over pairs of blocks (K, q, q) or forms (K, p), and by row (K, J, n). Arrays of the stack
     are arguments of their own: those joblib sends to a worker once.
@@ -242,7 +241,7 @@ def _sum_tiles(
     piece = lru_cache(maxsize=1024)(partial(_piece, _Stack(x, scores, weight, label, factor), size))
     with jax.enable_x64(True):
         compute = partial(_tile, kernel=kernel, width=width, row_sums=row_sums)
-        for done, (a, b) in enumerate(map(_position, tiles), start=1):
+        for done, (a, b) in enumerate(tiles.tolist(), start=1):
             part, sums = compute(piece(a), piece(b), bandwidths, diagonal=a == b or few)
             place = np.s_[:, first[a] : first[a] + width, first[b] : first[b] + width] if width else np.s_[:]
             values[place] += np.asarray(part)
@@ -258,18 +257,6 @@ def _blocks_per_piece(label: np.ndarray, size: int) -> int:
     last = np.append(label[size - 1 :: size], label[-1])[: len(label[::size])]
     widest = np.max(last - label[::size]) + 1
     return next(width for width in (1, 8, 16, 32, 128, size) if width >= widest)
-
-
-def _position(tile: int) -> tuple[int, int]:
-    """Row and column of a tile.
-
-    Examples
-    --------
-    >>> [_position(tile) for tile in range(4)]
-    [(0, 0), (0, 1), (1, 1), (0, 2)]
-    """
-    column = (isqrt(8 * tile + 1) - 1) // 2
-    return tile - column * (column + 1) // 2, column
 
 
 class _Piece(NamedTuple):
@@ -337,7 +324,10 @@ def _tile(
 
         return jax.lax.map(one, bandwidths)
 
-    products, sums = jax.lax.map(strip, _strips(left))  # (strips, K, rows of a strip, p)
+    shape = (len(left.x), -1, ROWS_PER_STRIP, left.x.shape[2])
+    samples = (jnp.moveaxis(values.reshape(shape), 1, 0) for values in (left.x, left.scores))
+    strips = _Piece(*samples, *(one.reshape(-1, ROWS_PER_STRIP) for one in (left.index, left.weight)))
+    products, sums = jax.lax.map(strip, strips)  # (strips, K, rows of a strip, p)
     products = jnp.moveaxis(products, 1, 0).reshape(len(bandwidths), len(left.index), -1)
     of_rows = _factor(left, width).astype(jnp.float64)
     if width:
@@ -355,11 +345,3 @@ def _factor(piece: _Piece, width: int) -> Any:
     if not width:
         return piece.factor
     return (piece.label[:, None] == jnp.arange(width)) * piece.weight[:, None]
-
-
-def _strips(piece: _Piece) -> _Piece:
-    """The rows of a piece in groups of `ROWS_PER_STRIP`."""
-    n_samples, rows, d = piece.x.shape
-    shape = (n_samples, rows // ROWS_PER_STRIP, ROWS_PER_STRIP, d)
-    samples = (jnp.moveaxis(values.reshape(shape), 1, 0) for values in (piece.x, piece.scores))
-    return _Piece(*samples, *(values.reshape(shape[1:3]) for values in (piece.index, piece.weight)))

@@ -31,7 +31,11 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     kinds = get_args(RemarkKind)  # per kind each text once, with its remedy
     texts = {kind: {one.text: one.remedy for one in remarks if one.kind == kind} for kind in kinds}
     remedies = texts["reason"]
-    fits = _answer(case, tested, measured, conclusive=not remedies)
+    fits = measured.answer  # by the errors if there is a tolerance, by tests and facts otherwise
+    if case.settings["tolerance"] is None:
+        wrong_shares = tested.stuck and measured.wrong_shares.any()
+        wrong = tested.rejected or len(tested.improbable_rows) or wrong_shares
+        fits = False if wrong else None if remedies else True
     mode, weights = _mode_of_draws_and_weights(case, known, tested, measured)
 
     verdict = Verdict(
@@ -60,16 +64,6 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     )
     then = [f"{remedy}, then check again" for remedy in dict.fromkeys(remedies.values())]
     return verdict if fits else replace(verdict, advice=tuple(_advice(case, tested, verdict) or then))
-
-
-def _answer(case: Case, tested: Tested, measured: Measured, *, conclusive: bool) -> bool | None:
-    """Whether the draws fit, by the errors if there is a tolerance, by tests and facts otherwise."""
-    if case.settings["tolerance"] is not None:
-        return measured.answer
-    wrong_shares = tested.stuck and measured.wrong_shares.any()
-    if tested.rejected or len(tested.improbable_rows) or wrong_shares:
-        return False
-    return True if conclusive else None
 
 
 def _evaluations(

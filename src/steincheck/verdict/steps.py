@@ -62,21 +62,12 @@ class Case(NamedTuple):
     names: tuple[str, ...]  #: (k,) of the parameters
     mixing: np.ndarray  #: (3, k) bulk ESS, tail ESS and R-hat; NaN for independent draws
     scored: np.ndarray  #: rows of the draws whose scores are known
+    score_cost: int  #: evaluations that a score takes
+    tolerance: float  #: the error that the user allows, or the usual one
     valid: bool = True  #: whether the order of the draws permits p-values
     smooth: bool = True  #: whether no edge or jump of the density was found
     remarks: tuple[Remark, ...] = ()
     made: int = 0  #: evaluations when the step ended
-
-    @property
-    def score_cost(self) -> int:
-        """Evaluations that a score takes."""
-        return 1 if self.target.has_score else 2 * self.target.dim
-
-    @property
-    def tolerance(self) -> float:
-        """The error that the user allows, or the usual one."""
-        given = self.settings["tolerance"]
-        return USUAL_TOLERANCE if given is None else given
 
     def end(self, step: str) -> int:
         """The evaluations made so far; with `progress` a line on standard error says so."""
@@ -113,25 +104,30 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
 def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     """The draws with their log densities, and as many of their scores as the budget allows."""
     target, log_q = arguments["target"], settings["log_q"]
-    by_name = {name: settings[name] for name in ("weights", "log_weights")}
-    read = to_unconstrained(arguments["draws"], target, **by_name)
+    read = to_unconstrained(
+        arguments["draws"], target, weights=settings["weights"], log_weights=settings["log_weights"]
+    )
     if log_q is not None and read.weight is not None:
         raise ValueError("`log_q` and weights must not both be given: the weights of draws from q are p / q")
     if log_q is not None:
         log_q = values_per_draw(log_q(read.values) if callable(log_q) else log_q, read, "log_q")
-    limits = as_budget(settings["max_evaluations"], settings["max_seconds"])
-    budget = affordable_budget(target, read.values, limits)
+    limits = (settings["max_evaluations"], settings["max_seconds"])
+    budget = affordable_budget(target, read.values, as_budget(*limits))
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings = settings | {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
-    options = {"independent": settings["independent"], "known": arguments["log_density"]}
-    sample, scored = _with_scores(evaluate_sample(read, counted, **options), counted, budget)
+    sample = evaluate_sample(
+        read, counted, independent=settings["independent"], known=arguments["log_density"]
+    )
+    sample, scored = _with_scores(sample, counted, budget)
     values, names = to_constrained(sample.x, target)
     mixing = np.full((3, len(names)), np.nan)
     if sample.chain is not None:
         mixing = convergence(values, sample.chain)
     given = (settings, arguments["progress"], target, counted, budget, read)
-    return Case(*given, sample, log_q, values, names, mixing, scored)
+    cost = 1 if target.has_score else 2 * target.dim
+    tolerance = settings["tolerance"] or USUAL_TOLERANCE  # positive, if given
+    return Case(*given, sample, log_q, values, names, mixing, scored, cost, tolerance)
 
 
 def _with_scores(sample: Sample, target: Target, budget: Budget) -> tuple[Sample, np.ndarray]:

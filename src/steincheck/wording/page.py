@@ -61,14 +61,13 @@ def error_table(accuracy: Sequence[ParameterAccuracy], most: int = 10) -> TextTa
     order = sorted(known, key=lambda item: -item.largest_error) + (unknown if known else [])
     head = ("parameter", "mean", "sd", "error of the mean in sd", "sd: draws / density", "")
     more = f"and {len(order) - most} with smaller errors: `verdict.summary()`" if len(order) > most else ""
-    return TextTable(head, "<>>>><", [_error_row(item) for item in order[:most]], more)
-
-
-def _error_row(item: ParameterAccuracy) -> tuple[str, ...]:
-    mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
-    ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
-    state = "rough" if item.rough else ""
-    return (item.parameter, f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio, state)
+    rows = []
+    for item in order[:most]:
+        mean = estimate_text(item.mean_error, item.mean_error_interval, "{:+.2g}")
+        ratio = estimate_text(float(np.exp(item.sd_error)), np.exp(item.sd_error_interval).tolist())
+        numbers = (f"{item.draws_mean:.3g}", f"{item.draws_sd:.3g}", mean, ratio)
+        rows.append((item.parameter, *numbers, "rough" if item.rough else ""))
+    return TextTable(head, "<>>>><", rows, more)
 
 
 def share_table(table: ModeTable, descriptions: Sequence[str], most: int = 15) -> TextTable:
