@@ -33,10 +33,8 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     remedies = texts["reason"]
     fits = measured.answer  # by the errors if there is a tolerance, by tests and facts otherwise
     if case.settings["tolerance"] is None:
-        wrong = (
-            tested.rejected or len(tested.improbable_rows) or (tested.stuck and any(measured.wrong_shares))
-        )
-        fits = False if wrong else None if remedies else True
+        fact = len(tested.improbable_rows) or (tested.stuck and measured.wrong_shares.any())
+        fits = False if tested.rejected or fact else None if remedies else True
     mode, weights = _mode_of_draws_and_weights(case, known, tested, measured)
 
     verdict = Verdict(
