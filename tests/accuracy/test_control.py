@@ -127,6 +127,42 @@ def test_a_drift_within_the_window_widens_the_interval():
     assert moving.estimate.bias[0] > 0.4 > 5 * still.estimate.bias[0]
 
 
+def moments_of(value, error):
+    value, error = np.array(value), np.array(error)
+    return control.Moments(
+        Estimate(value, error, 0 * error, np.full(value.shape, 49.0)), np.zeros(value.shape[1])
+    )
+
+
+def test_windows_count_together_where_they_agree():
+    earlier = moments_of([[0.0, 0.0, np.nan], [0.0, 0.0, np.nan]], [[0.2] * 3] * 2)
+    window = moments_of([[0.3, 3.0, 0.0], [0.0, 0.0, 0.0]], [[0.1] * 3] * 2)
+    both = control.add_window(earlier, window).estimate
+    np.testing.assert_allclose(both.value[0], [0.2, 3.0, 0.0])
+    np.testing.assert_allclose(both.standard_error[0], [np.hypot(0.2, 0.2) / 3, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(("together", "low", "high"), [(False, 0.0, 0.86), (True, 0.9, 1.0)])
+def test_intervals_of_the_window_after_which_walkers_stop(together, low, high):
+    """Sds of lognormal variables, of the first window with an interval that is short enough."""
+    sigma, m = 0.8, 50
+    log_sd = 0.5 * np.log(np.expm1(sigma**2)) + sigma**2 / 2
+    covered = []
+    for seed in range(600):
+        rng = np.random.default_rng(seed)
+        found = None
+        for n in (200, 400, 800):
+            nothing = control.Features(np.empty((n, 0)), [])
+            window = control.estimate_moments(rng.lognormal(0, sigma, (n, 1)), nothing, m, ordered=False)
+            found = control.add_window(found, window) if found and together else window
+            width = found.estimate.half_width()[1, 0]
+            if width < 0.2:
+                covered.append(abs(found.estimate.value[1, 0] - log_sd) < width)
+                break
+    assert len(covered) > 300
+    assert low < np.mean(covered) < high
+
+
 def test_the_delta_method_equals_the_spread_of_many_replicates():
     rng = np.random.default_rng(3)
     share = np.array([0.5, 0.3, 0.2])
@@ -140,12 +176,12 @@ def test_the_delta_method_equals_the_spread_of_many_replicates():
         pairs = zip(values, errors, strict=True)
         return [control.Moments(Estimate(value, error, zero, zero + 99), zero[0]) for value, error in pairs]
 
-    told = control.combine_modes(modes(mean, log_sd), share, covariance)
+    told = control.mixture(modes(mean, log_sd), share, covariance)
     values = []
     for _ in range(1500):
         w = rng.multinomial(4000, share) / 4000
         means, logs = mean + mean_se * rng.normal(size=(3, 1)), log_sd + log_se * rng.normal(size=(3, 1))
-        one = control.combine_modes(modes(means, logs), w, covariance)
+        one = control.mixture(modes(means, logs), w, covariance)
         values.append(one.estimate.value[:, 0])
     spread = np.std(values, axis=0)
     np.testing.assert_allclose(told.estimate.standard_error[:, 0], spread, rtol=0.06)

@@ -114,8 +114,7 @@ def estimate_moments(values: np.ndarray, features: Features, n_walkers: int, ord
     value, error, bias, memory = _errors(_influences(chosen), _influences(left[0]), ordered)
     unit = np.stack([scale, np.ones_like(scale)])
     value = unit * value + np.stack([centre, np.log(scale)])
-    freedom = np.full(unit.shape, n_walkers - 1.0)
-    return Moments(Estimate(value, unit * error, unit * bias, freedom), memory)
+    return Moments(Estimate(value, unit * error, unit * bias, np.full(unit.shape, n_walkers - 1.0)), memory)
 
 
 def _influences(means: np.ndarray) -> _Influences:
@@ -168,11 +167,24 @@ def standard_error(influence: np.ndarray, ordered: bool) -> np.ndarray:
     return error + 1.5 * outlying
 
 
-def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.ndarray) -> Moments:
+def add_window(earlier: Moments, window: Moments) -> Moments:
+    """A window together with the earlier ones, which have about half as many transitions.
+
+    The last window is the last because no interval of it is long. That happens most easily if no walker
+    visits a rare tail, hence what earlier windows saw of it still counts by a third. It does not where the
+    windows are more than two standard errors apart, as after a start far from the density.
+    """
+    both = mixture([earlier, window], np.array([1, 2]) / 3, np.zeros((2, 2)))
+    old, new = earlier.estimate, window.estimate
+    agree = np.abs(old.value - new.value) <= 2 * np.hypot(old.standard_error, new.standard_error)
+    return Moments(Estimate(*np.where(agree, both.estimate, new)), window.memory)
+
+
+def mixture(parts: Sequence[Moments], share: np.ndarray, covariance: np.ndarray) -> Moments:
     """m = sum w_k m_k and v = sum w_k (v_k + (m_k - m)^2), the latter as log sd, by the delta method.
 
-    w are the shares (M,) of the density at the modes, with their covariance (M, M). With g_k = m_k - m and
-    c_k = v_k + g_k^2 - v::
+    w are the shares (M,) of the parts, modes or windows, with their covariance (M, M). With g_k = m_k - m
+    and c_k = v_k + g_k^2 - v::
 
         var(m) = g' Cov(w) g + sum w_k^2 var(m_k)
         var(v) = c' Cov(w) c + sum w_k^2 (var(v_k) + 4 g_k^2 var(m_k))
@@ -180,7 +192,7 @@ def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.n
     Bounds of bias are combined as standard errors are, without the part of the shares.
     """
     w = share[:, None]
-    value, error, bias, freedom = map(np.array, zip(*(one.estimate for one in within), strict=True))
+    value, error, bias, freedom = map(np.array, zip(*(one.estimate for one in parts), strict=True))
     mean = np.sum(w * value[:, 0], axis=0)
     g, v = value[:, 0] - mean, np.exp(2 * value[:, 1])
     variance = np.sum(w * (v + g**2), axis=0)
@@ -192,10 +204,9 @@ def combine_modes(within: Sequence[Moments], share: np.ndarray, covariance: np.n
 
     slopes = np.stack([g, (v + g**2 - variance) / (2 * variance)])
     between = np.einsum("pkq,kl,plq->pq", slopes, covariance, slopes)
-    total = np.stack([mean, 0.5 * np.log(variance)])
     errors = np.sqrt(combined(error) + between), np.sqrt(combined(bias))
-    memory = np.max([one.memory for one in within], axis=0)
-    return Moments(Estimate(total, *errors, np.broadcast_to(freedom.min(axis=(0, 1)), total.shape)), memory)
+    memory = np.max([one.memory for one in parts], axis=0)
+    return Moments(Estimate(np.stack([mean, 0.5 * np.log(variance)]), *errors, freedom.min(axis=0)), memory)
 
 
 def tail_weights(x: np.ndarray, scores: np.ndarray, functionals: Batch) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..target import Batch, Target, require_target, score_at, to_constrained
 from ..target.evaluation import Budget, CountedTarget, OutOfBudget, as_budget, counting_target
 from ..typing import DrawsLike, ModesLike
 from ..wording.results import ACCURACY_ENDS
-from .control import Moments, combine_modes, pareto_k, standard_error, tail_weights, window_moments
+from .control import Moments, add_window, mixture, pareto_k, standard_error, tail_weights, window_moments
 from .walkers import BLOCK, Ensemble, move, start_ensembles, with_new_metric
 
 ROUGH = 0.05  # half-width, in sds or as log ratio
@@ -167,6 +167,7 @@ def _explore(
     empty = tuple(ParameterAccuracy(*row) for row in functionals.draws)
     found = Exploration([], empty)
     start, carry = rng.spawn(2)
+    within: list[Moments] = []
     try:
         ensembles = start_ensembles(sample, density, modes, start)
         for r in range(3 if np.isinf(density.budget.left) else 5):
@@ -179,10 +180,11 @@ def _explore(
                 return found._replace(reasons=("low acceptance",))
             if len(modes) > 1 and (shares is None or np.isnan(shares.implied).any()):
                 return found._replace(reasons=("unknown shares",))
-            within = [window_moments(one, functionals.values, dependent) for one in ensembles]
+            windows = [window_moments(one, functionals.values, dependent) for one in ensembles]
+            within = [add_window(*pair) for pair in zip(within, windows, strict=True)] if within else windows
             moments = within[0]
             if shares is not None:
-                moments = combine_modes(within, shares.implied, shares.implied_covariance)
+                moments = mixture(within, shares.implied, shares.implied_covariance)
             records = _records(functionals, moments, [one.states for one in ensembles])
             found = found._replace(records=records)
             if not any(record.rough for record in records):
