@@ -289,7 +289,7 @@ MESSAGES = [  # function, what is wrong with its arguments, what is said
     (as_matrix, {"x": np.zeros((2, 5))}, "it looks transposed"),
     (as_matrix, {"x": np.zeros((4, 3, 2))}, r"got \(4, 3, 2\)"),
     (as_matrix, {"x": np.zeros((1, 2))}, "`x` must hold at least 2 draws, got 1"),
-    (as_matrix, {"x": [[0, 1], [np.nan, 0], [0, np.inf]]}, r"2 of 3 draws contain .*, rows \[1, 2\]"),
+    (as_matrix, {"x": [[0, 1], [np.nan, 0], [0, np.inf]]}, r"2 of 3 rows contain .*, rows \[1, 2\]"),
     (as_matrix, {"x": "draws.csv"}, r"got a str \('draws.csv'\)"),
     (as_matrix, {"x": [[1, 2], [3]]}, "must be an array of real numbers"),
     (as_matrix, {"x": np.array([["a"]])}, "dtype <U1"),
