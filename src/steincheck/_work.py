@@ -37,9 +37,7 @@ def cloudpickle() -> Any:
 
 
 def share_out(
-    function: Callable[..., Any],
-    arrays: Sequence[Any],
-    parts: Sequence[tuple[Any, ...]],
+    function: Callable[..., Any], arrays: Sequence[Any], parts: Sequence[tuple[Any, ...]]
 ) -> Iterator[Any]:
     """function(*arrays, *part) for all `parts`, in their order.
 

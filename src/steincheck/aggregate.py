@@ -31,7 +31,7 @@ from .stein.quadratic import (
 )
 from .target import Target, score_at
 from .typing import BoundsLike, DrawsLike, ModesLike, RandomSource
-from .wording.results import other_units
+from .wording.results import warning
 
 Collection = Literal["reference", "paper", "medians"]
 SIZES: dict[str, int] = {"reference": 10, "paper": 11, "medians": 2}  # bandwidths in a collection
@@ -118,7 +118,7 @@ def ksdagg_test(
     spread = sample.x.std(axis=0)
     warnings = inputs.warnings
     if bandwidths is None and inputs.whiten is None and (spread.min() < 0.1 or spread.max() > 10):
-        warnings = (*warnings, other_units(spread.min(), spread.max()))
+        warnings = (*warnings, warning("other units", smallest=spread.min(), largest=spread.max()))
     result, found = ksdagg_core(sample, inputs.options, aggregation, inputs.streams, whiten=inputs.whiten)
     result = replace(result, warnings=(*warnings, *result.warnings))
     announce(result.warnings)

@@ -21,7 +21,7 @@ from .stein.kernels import median_squared_distance
 from .stein.quadratic import Streams, prepare, skew_warnings, split_rows
 from .target import Target, score_at
 from .typing import DrawsLike
-from .wording.results import UNSEEN_DRAWS, few_draws
+from .wording.results import few_draws, warning
 
 ROWS_PER_CHUNK = 2048  # the only shape compiled for the tested draws, whatever n
 
@@ -178,7 +178,7 @@ def fssd_core(sample: Sample, placement: Placement, n_resamples: int, streams: S
             *([few_draws(n, least)] if n < least else []),
             *skew_warnings(sample.scores, sample),
             *([cannot_tell(blocks.remedy)] if blocks and blocks.remedy else []),
-            *([cannot_tell(UNSEEN_DRAWS)] if unseen else []),
+            *([cannot_tell(warning("unseen draws"))] if unseen else []),
         ),
         chains=None if blocks is None else blocks.record,
         **placement._asdict(),

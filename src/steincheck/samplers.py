@@ -222,13 +222,7 @@ def _as_steps(scale: Any, blocks: Any, d: int) -> np.ndarray:
 
 
 def gibbs_rbm(
-    B: ArrayLike,
-    b: ArrayLike,
-    c: ArrayLike,
-    n: int,
-    *,
-    burn_in: int = 2000,
-    rng: RandomSource = None,
+    B: ArrayLike, b: ArrayLike, c: ArrayLike, n: int, *, burn_in: int = 2000, rng: RandomSource = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gibbs sampler of the Gaussian-Bernoulli RBM, one chain per draw.
 

@@ -205,10 +205,6 @@ def _heavy_tails() -> Example:
 
 #: Densities that show classical errors of samplers, which symmetric Gaussians hide.
 targets: dict[str, Example] = {
-    "skewed": _skewed(),
-    "curved": _curved(),
-    "correlated": _correlated(),
-    "two_modes": _two_modes(),
-    "funnel": _funnel(),
-    "heavy_tails": _heavy_tails(),
+    make.__name__.removeprefix("_"): make()
+    for make in (_skewed, _curved, _correlated, _two_modes, _funnel, _heavy_tails)
 }

@@ -55,16 +55,15 @@ def test_bounds_of_the_acceptance_probabilities_hold():
     for sensor, ring, fit, _, bound in sensors.SENSOR_PLAN:
         if fit is None:
             continue
-        about = sensors.ring_of(sensors.OBSERVED_DISTANCES[ring])
-        other = sensors.ring_of(sensors.OBSERVED_DISTANCES[fit])
-        radii = about.mean + about.sd * np.linspace(-6.5, 6.5, 131)
-        count = int(4 * sensors.OBSERVED_DISTANCES[ring] / about.sd)
+        mean, other = (sensors.RING_SHRINKAGE * sensors.OBSERVED_DISTANCES[pair] for pair in (ring, fit))
+        radii = mean + sensors.RING_SD * np.linspace(-6.5, 6.5, 131)
+        count = int(4 * sensors.OBSERVED_DISTANCES[ring] / sensors.RING_SD)
         for gap in gaps[sensor]:
             worst = 0.0
             for turn in np.linspace(0, 1, 4, endpoint=False):
                 angles = 2 * np.pi * (np.arange(count) + turn) / count
                 r = np.sqrt(radii[:, None] ** 2 + gap**2 - 2 * radii[:, None] * gap * np.cos(angles))
-                fits = np.exp(-0.5 * ((r - other.mean) / other.sd) ** 2).mean(axis=1)
+                fits = np.exp(-0.5 * ((r - other) / sensors.RING_SD) ** 2).mean(axis=1)
                 worst = max(worst, np.max(fits * radii / radii[-1]))
             unseen = -np.expm1(-0.5 * gap**2 / sensors.DETECTION_RANGE**2) if sensor == 3 else 1.0
             assert worst * unseen < bound

@@ -64,22 +64,17 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
     low, high = as_pairs(pairs, target.dim, "support")
     scale = Scale(low, high)
     parameters = Parameters(names, target.dim, scale.parameters, scale.coordinates)
-    free = _of_batches(target, scale) if target.jax_log_density is None else _compiled(target, scale)
+    inner = target.jax_log_density
+    if inner is None:
+        free = _of_batches(target, scale)
+    else:
+        free = from_jax(
+            lambda y: inner(scale.parameters(y, jnp)) + jnp.sum(scale.log_slope(y, jnp)), target.dim
+        )
     if target.sample is not None:
         sample = target.sample
         free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
     return made_by(with_parameters(free, parameters), unbounded, target, support)
-
-
-def _compiled(target: Target, scale: Scale) -> Target:
-    """The transformed target by JAX."""
-    inner = target.jax_log_density
-    assert inner is not None
-
-    def log_density(y: Any) -> Any:
-        return inner(scale.parameters(y, jnp)) + jnp.sum(scale.log_slope(y, jnp))
-
-    return from_jax(log_density, target.dim)
 
 
 def _of_batches(target: Target, scale: Scale) -> Target:

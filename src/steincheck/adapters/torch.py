@@ -49,7 +49,14 @@ def from_torch(
     as_count(dim, "dim", maximum=MAX_DIM)
     with needs("from_torch", "PyTorch", "torch"):
         import torch
-    form = _tensor_form(torch, log_density)
+    owner = getattr(log_density, "__self__", log_density)
+    held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
+    first = next((tensor for tensor in held if tensor.is_floating_point()), None)
+    form = {"dtype": torch.float64, "device": None}
+    if first is not None:
+        form = {"dtype": first.dtype, "device": first.device}
+    if form["dtype"] != torch.float64:
+        warnings.warn(single_precision(form["dtype"]), stacklevel=2)
     points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
     value = _of_batches(torch, log_density, points)
 
@@ -70,18 +77,6 @@ def from_torch(
         names=names,
         sample=sample,
     )
-
-
-def _tensor_form(torch: Any, log_density: Callable[[Any], Any]) -> dict[str, Any]:
-    """Precision and device of the tensors that the function takes."""
-    owner = getattr(log_density, "__self__", log_density)
-    held = (*owner.parameters(), *owner.buffers()) if isinstance(owner, torch.nn.Module) else ()
-    first = next((tensor for tensor in held if tensor.is_floating_point()), None)
-    if first is None:
-        return {"dtype": torch.float64, "device": None}
-    if first.dtype != torch.float64:
-        warnings.warn(single_precision(first.dtype), stacklevel=3)
-    return {"dtype": first.dtype, "device": first.device}
 
 
 def _of_batches(torch: Any, log_density: Callable[[Any], Any], points: Any) -> Callable[[Any], Any]:

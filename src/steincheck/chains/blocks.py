@@ -368,11 +368,14 @@ def _slowest(features: np.ndarray, chain: np.ndarray) -> float:
     elsewhere nor burn-in left in must hide by lengthening the blocks.
     """
     late = 2 * index_in_chain(chain) >= np.bincount(chain)[chain]
-    times = []
-    for part, label in ((features, chain), (features[late], chain[late])):
-        means = block_sums(part, label) / np.bincount(label)[:, None]
-        times.append(float(np.max(autocorrelation_time(part - means[label], label))))
-    return min(times[0], 3 * times[1])
+    of_late = time_within(features[late], chain[late], chain[late])
+    return min(time_within(features, chain, chain), 3 * of_late)
+
+
+def time_within(values: np.ndarray, label: np.ndarray, chain: np.ndarray) -> float:
+    """Largest autocorrelation time of the columns of `values` less their means at each label 0, 1, ..."""
+    means = block_sums(values, label) / np.bincount(label)[:, None]
+    return float(np.max(autocorrelation_time(values - means[label], chain)))
 
 
 def upper_ranks(statistics: np.ndarray) -> np.ndarray:

@@ -195,7 +195,7 @@ def _selected_columns(table: Draws, dim: int | None, names: Sequence[str] | None
     if table.names is not None and names is not None:
         chosen = positions(table.names, names, f"`{name}`")
         table = replace(table, values=table.values[:, chosen], names=tuple(names))
-    width = table.shape[1]
+    width = table.values.shape[1]
     if not width:
         raise ValueError(f"`{name}` must have at least one coordinate")
     expected = dim if names is None else len(names)

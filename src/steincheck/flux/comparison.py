@@ -104,11 +104,7 @@ def given_orbits(sample: Sample) -> bool:
 
 
 def compare_given_orbits(
-    moments: CountMoments,
-    locations: np.ndarray,
-    variant: Variant,
-    n_resamples: int,
-    rng: np.random.Generator,
+    moments: CountMoments, locations: np.ndarray, variant: Variant, n_resamples: int, rng: np.random.Generator
 ) -> ModeComparison:
     """Compare the counts of independent draws with their distribution given the orbits.
 

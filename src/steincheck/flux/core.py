@@ -15,7 +15,7 @@ from ..result import FluxReason, FluxResult, FluxVariant, Modes, among_all, cann
 from ..target import Target, require_target
 from ..target.evaluation import Budget, affordable_budget, as_budget, counting_target
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import few_moving, moved_by_displacements, weight_reason_and_remedy
+from ..wording.results import warning, weight_reason_and_remedy
 from .comparison import (
     WEIGHTY_SHARE,
     FlowComparison,
@@ -279,7 +279,7 @@ def _test_displacements(case: FluxCase, steps: np.ndarray) -> FluxResult:
         case,
         comparison,
         flows.accept.max(axis=(1, 2)),
-        warnings=(moved_by_displacements(),),
+        warnings=(warning("displacements"),),
         lattice=lattice,
         inconclusive_reason=reason,
     )
@@ -297,7 +297,7 @@ def _as_result(
     """The result of a comparison; `leave` (n,) is the probability of each draw to leave its mode."""
     moving = int(np.sum(leave > 0.01))
     if few_matter and moving < 0.5 * len(leave) and not np.isnan(comparison.pvalue):
-        warnings += (few_moving(moving / len(leave)),)
+        warnings += (warning("few moving", share=moving / len(leave)),)
     variant: FluxVariant = "block signs"
     if given_orbits(case.sample):
         variant = case.variant if comparison.null is None else "exact"

@@ -403,10 +403,7 @@ def share_intervals(share: np.ndarray, of_logs: np.ndarray) -> np.ndarray:
 
 
 def importance_weights(
-    table: ModeTable,
-    mode: np.ndarray,
-    autocorrelation_time: float = 1.0,
-    weight: np.ndarray | None = None,
+    table: ModeTable, mode: np.ndarray, autocorrelation_time: float = 1.0, weight: np.ndarray | None = None
 ) -> ImportanceWeights | None:
     """Weights per draw that turn draws stuck in known modes into a set with the right shares.
 
@@ -434,11 +431,3 @@ def importance_weights(
     weights = weight * table.implied[mode] / np.maximum(total, np.finfo(float).tiny)[mode]
     size = 1 / max(within + between, 1 / len(mode))
     return ImportanceWeights(weights / weights.mean(), float(size))
-
-
-def time_within_modes(x: np.ndarray, log_p: np.ndarray, mode: np.ndarray, chain: np.ndarray) -> float:
-    """Largest autocorrelation time of log density and coordinates, each relative to its mean at the mode."""
-    values = np.column_stack([log_p, x])
-    label = np.unique(mode, return_inverse=True)[1]
-    means = block_sums(values, label) / np.bincount(label)[:, None]
-    return float(np.max(autocorrelation_time(values - means[label], chain)))

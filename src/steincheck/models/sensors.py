@@ -30,6 +30,9 @@ OBSERVED_DISTANCES = {
 # standard deviations of an observed distance, and of the range within which distances are observed
 DISTANCE_SD = 0.02
 DETECTION_RANGE = 0.3
+# exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r about y times the first
+RING_SHRINKAGE = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
+RING_SD = (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5
 
 
 class _Placing(NamedTuple):
@@ -167,19 +170,6 @@ def _propose_sensors(size: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([places[k] for k in range(4)], axis=1)
 
 
-class _Ring(NamedTuple):
-    """Gaussian radii about a sensor."""
-
-    mean: float
-    sd: float
-
-
-def ring_of(distance: float) -> _Ring:
-    """exp(-(y - r)^2 / (2 DISTANCE_SD^2) - r^2 / (2 DETECTION_RANGE^2)) is a Gaussian in r."""
-    shrinkage = 1 / (1 + (DISTANCE_SD / DETECTION_RANGE) ** 2)
-    return _Ring(shrinkage * distance, (DISTANCE_SD**-2 + DETECTION_RANGE**-2) ** -0.5)
-
-
 def _on_ring(step: _Placing, places: dict[int, np.ndarray], rng: Any) -> tuple[np.ndarray, np.ndarray]:
     """Points on the step's ring at angles that fit the other distance, if any; acceptance probabilities.
 
@@ -188,22 +178,21 @@ def _on_ring(step: _Placing, places: dict[int, np.ndarray], rng: Any) -> tuple[n
     angles, turned at random, one is picked in proportion to its fit, and accepted with the mean fit: exact
     however many angles there are.
     """
-    ring = ring_of(OBSERVED_DISTANCES[step.ring])
     anchor = places[sum(step.ring) - step.sensor]
     z = rng.standard_normal(len(anchor))
     turn = rng.uniform(0, 2 * pi, len(anchor))
-    radius = ring.mean + ring.sd * z
-    probability = np.where(np.abs(z) < 6.5, radius, 0) / (ring.mean + ring.sd * 6.5)
+    mean = RING_SHRINKAGE * OBSERVED_DISTANCES[step.ring]
+    radius = mean + RING_SD * z
+    probability = np.where(np.abs(z) < 6.5, radius, 0) / (mean + RING_SD * 6.5)
     if step.fit is not None:
-        fit = ring_of(OBSERVED_DISTANCES[step.fit])
-        angles = np.linspace(0, 2 * pi, num=int(4 * OBSERVED_DISTANCES[step.ring] / ring.sd), endpoint=False)
+        angles = np.linspace(0, 2 * pi, num=int(4 * OBSERVED_DISTANCES[step.ring] / RING_SD), endpoint=False)
         gap = anchor - places[sum(step.fit) - step.sensor]
         cos = np.cos(turn)
         sin = np.sin(turn)
         turned = np.column_stack([gap[:, 0] * cos + gap[:, 1] * sin, gap[:, 1] * cos - gap[:, 0] * sin])
         r2 = (2 * radius[:, None] * turned) @ np.stack([np.cos(angles), np.sin(angles)])
         r2 += (radius**2 + np.sum(gap**2, axis=1))[:, None]
-        error = (np.sqrt(np.maximum(r2, 0)) - fit.mean) / fit.sd
+        error = (np.sqrt(np.maximum(r2, 0)) - RING_SHRINKAGE * OBSERVED_DISTANCES[step.fit]) / RING_SD
         total = np.cumsum(np.exp(-0.5 * error**2), axis=1)
         turn += angles[np.sum(total[:, :-1] < total[:, -1:] * rng.random((len(total), 1)), axis=1)]
         probability *= total[:, -1] / len(angles)

@@ -352,10 +352,12 @@ def _modes_record(state: Search, chosen: list[int]) -> Modes:
     peaks = [found[k] for k in order]
     flat = sum(peak.kind == "flat" for peak in peaks)
     warnings = [
-        words.early_end_warning(message) if state.reason not in ("complete", "one round") else "",
+        ""
+        if state.reason in ("complete", "one round")
+        else words.warning("search ended early", message=message),
         "" if state.density.target.has_score else NO_SCORE,
-        words.flat_tops_warning(flat, len(peaks)) if flat else "",
-        words.growth_warning(_place(state)) if grows else "",
+        words.warning("flat tops", flat=flat, total=len(peaks)) if flat else "",
+        words.warning("growth", place=_place(state)) if grows else "",
     ]
     return Modes(
         x[order],

@@ -18,13 +18,13 @@ from ..chains.reading import Sample, read_sample
 from ..draws.record import index_in_chain
 from ..modes.known import known_modes
 from ..modes.search import as_box
-from ..result import Modes, MomentResult, among_all, cannot_tell
+from ..result import Modes, MomentResult, among_all
 from ..stein.bootstrap import multinomial
 from ..stein.kernels import IMQ, median_squared_distance
 from ..stein.quadratic import MAX_SKEWNESS, chain_blocks
 from ..target import Batch, Target, require_target, score_at, score_warnings, support_warnings
 from ..typing import BoundsLike, DrawsLike, ModesLike
-from ..wording.results import few_draws, few_groups, moments_left_out, overflowing_moments
+from ..wording.results import cannot_tell, few_draws, warning
 from .features import (
     Columns,
     Coordinates,
@@ -172,17 +172,16 @@ def moment_core(
         None,
         *sample.x.shape,
         chains=None if blocks is None else blocks.record,
-        features=(),
         modes=modes,
         n_blocks=0 if blocks is None else blocks.record.n_blocks,
-        pairs_left_out=0,
     )
     if blocks is not None and not blocks.enough:
         return replace(result, warnings=(cannot_tell(blocks.remedy),))
     cut = resampled_blocks(sample, blocks, rng)
     n_sums = int(cut.label.max()) + 1 if cut.share is None else len(cut.share)  # which are independent
     if n_sums < MIN_RESAMPLED_BLOCKS:
-        return replace(result, warnings=(cannot_tell(few_groups(n_sums, MIN_RESAMPLED_BLOCKS)),))
+        few = warning("few groups", count=n_sums, least=MIN_RESAMPLED_BLOCKS)
+        return replace(result, warnings=(cannot_tell(few),))
     coordinates, columns, warnings = _usable_columns(sample, modes, cut, log_density)
     kinds = np.array([column.kind for column in columns.about])
     if np.all(kinds == "radius"):  # ranks on rays alone say nothing of the score
@@ -230,9 +229,9 @@ def _usable_columns(
     even = skewness_of_directions(columns) <= MAX_SKEWNESS
     warnings = []
     if not finite.all():
-        warnings.append(overflowing_moments(np.sum(~finite), len(finite)))
+        warnings.append(warning("overflow", count=np.sum(~finite), total=len(finite)))
     if not even.all():
-        warnings.append(moments_left_out(len(even) - int(even.sum()), len(even)))
+        warnings.append(warning("left out", count=np.sum(~even), total=len(even)))
     kept = np.flatnonzero(finite & even)
     return coordinates, Columns([columns.about[k] for k in kept], columns.sums[:, kept]), tuple(warnings)
 

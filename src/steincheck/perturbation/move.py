@@ -175,7 +175,7 @@ def perturb_core(
     if len(modes) == 1:
         samples = np.repeat(x[None], len(jumps.theta), axis=0)
         acceptance = np.zeros(len(jumps.theta))
-        warnings: tuple[str, ...] = (wording.one_mode(),)
+        warnings: tuple[str, ...] = (wording.warning("one mode"),)
     else:
         maps = jump_maps(modes.locations, modes.covariances)
         kernel = JumpKernel(target, maps, jumps.theta, jumps.n_steps, jumps.accept)
@@ -184,7 +184,7 @@ def perturb_core(
         reach = np.linalg.norm(maps.centres - centre, axis=1).max()
         far = np.linalg.norm(centre) > 3 * reach  # maps of other covariances miss modes, but at theta = 1
         matters = far and not maps.shift_only and np.any(jumps.theta != 1)
-        warnings = (wording.far_origin(),) if matters else ()
+        warnings = (wording.warning("far origin"),) if matters else ()
     return Perturbation(samples, jumps.theta, acceptance, x, modes, jumps.n_steps, name, warnings, log_p)
 
 
@@ -273,13 +273,14 @@ def affordable_rows(
             f"`max_evaluations` or `max_seconds` must allow more: {budget.left:.0f} evaluations are left, "
             f"and to perturb a draw takes {cost}"
         )
-    return rows[np.arange(count) * len(rows) // count], (wording.few_perturbed(count, len(rows)),)
+    few = wording.warning("few perturbed", count=count, n=len(rows))
+    return rows[np.arange(count) * len(rows) // count], (few,)
 
 
 def move_warnings(moved: Perturbation) -> tuple[str, ...]:
     """What the user of a test should know: hardly a draw moves where fewer than 1 in 100 are accepted."""
     few = moved.acceptance.max() < 0.01 and not moved.warnings
-    return (wording.low_acceptance(0.01),) if few else moved.warnings
+    return (wording.warning("low acceptance", least=0.01),) if few else moved.warnings
 
 
 def perturbed_stack(inputs: Inputs, moved: Perturbation) -> Stack:

@@ -265,7 +265,15 @@ def _draw_two(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
         _draw_ellipses(ax, scene, chosen)
     elif len(centres):
         ax.scatter(centres[:, 0], centres[:, 1], marker="x", color=CONTRAST_COLOUR, label="modes")
-    _label(ax, centres, np.ptp(np.concatenate([draws, centres]), axis=0), scene.mode_labels())
+    extent = np.ptp(np.concatenate([draws, centres]), axis=0)
+    box = {"boxstyle": "round,pad=0.1", "fc": PAPER_COLOUR, "ec": "none", "alpha": 0.7}
+    style = {"textcoords": "offset points", "color": CONTRAST_COLOUR, "weight": "bold", "bbox": box}
+    written: list[np.ndarray] = []
+    for text, place in zip(scene.mode_labels(), centres, strict=True):
+        # those that would be written over others are left out
+        if all(np.any(np.abs(place - other) > [0.08, 0.11] * extent) for other in written):
+            written.append(place)
+            ax.annotate(text, place, (6, 5), **style)
 
 
 def _grid_lines(scene: Scene, count: int) -> list[np.ndarray]:
@@ -334,14 +342,3 @@ def _draw_ellipses(ax: Any, scene: Scene, chosen: tuple[int, ...]) -> None:
             points = scene.parameters((centre[list(chosen), None] + radius * edge).T, chosen)
             label = f"density, {radius} sd" if k == 0 else None
             ax.plot(points[:, 0], points[:, 1], style, color=CONTRAST_COLOUR, lw=1.1, label=label)
-
-
-def _label(ax: Any, places: np.ndarray, extent: np.ndarray, words: Sequence[str]) -> None:
-    """Write the words at the places, but for those that would be written over others."""
-    box = {"boxstyle": "round,pad=0.1", "fc": PAPER_COLOUR, "ec": "none", "alpha": 0.7}
-    style = {"textcoords": "offset points", "color": CONTRAST_COLOUR, "weight": "bold", "bbox": box}
-    written: list[np.ndarray] = []
-    for text, place in zip(words, places, strict=True):
-        if all(np.any(np.abs(place - other) > [0.08, 0.11] * extent) for other in written):
-            written.append(place)
-            ax.annotate(text, place, (6, 5), **style)

@@ -101,11 +101,12 @@ def page_html(
 ) -> str:
     """The page as text; arguments as in `write_html`."""
     title = title or "Do the draws fit the density?"
+    wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
     sections = {
         "Errors": _errors(verdict),
         "Modes": _modes(verdict),
         "Pictures": f'<div class="plots">{"".join(_pictures(verdict, x, target))}</div>',
-        "Tests": _tests(verdict),
+        "Tests": _table(test_table(verdict), wrong, wording.tests_note(verdict.alpha)),
         "How it was examined": _list(verdict.context),
         "Not examined": _list(verdict.not_examined),
     }
@@ -185,11 +186,6 @@ def _modes(verdict: Verdict) -> str:
     table = share_table(verdict.mode_table, verdict.mode_descriptions, MAX_ROWS)
     found = {finding.mode for finding in verdict.findings}
     return _table(table, [k in found for k in range(len(table.rows))])
-
-
-def _tests(verdict: Verdict) -> str:
-    wrong = [verdict.adjusted_pvalues[name] <= verdict.alpha for name in verdict.tests]
-    return _table(test_table(verdict), wrong, wording.tests_note(verdict.alpha))
 
 
 def _reproduce(verdict: Verdict, command: Sequence[str] | None) -> str:

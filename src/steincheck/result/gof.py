@@ -154,7 +154,7 @@ class GofResult(Record):
         """Remarks that accompany the answer, other than warnings."""
         remarks = [] if self.chains is None else [words.chains_text(self.chains)]
         if self.pvalue > alpha and self.pvalue_floor > alpha:
-            remarks.append(words.floor_remark(self.pvalue_floor, alpha))
+            remarks.append(words.warning("floor", floor=self.pvalue_floor, alpha=alpha))
         return remarks
 
 
@@ -450,10 +450,10 @@ class MomentResult(GofResult):
         Correlations not examined, because there are too many pairs.
     """
 
-    features: tuple[MomentFeature, ...]
+    features: tuple[MomentFeature, ...] = ()
     modes: Modes
     n_blocks: int
-    pairs_left_out: int
+    pairs_left_out: int = 0
 
     def _remarks(self, alpha: float) -> list[str]:
         """Those of every result, and the features of single parameters that are most significant."""
@@ -461,7 +461,7 @@ class MomentResult(GofResult):
         remarks = super()._remarks(alpha) + words.feature_lines(wrong)
         if self.pairs_left_out:
             own = [f for f in self.features if (f.kind, f.basis) == ("correlation", "parameter")]
-            remarks.append(words.pairs_examined(len(own)))
+            remarks.append(words.warning("pairs", count=len(own)))
         return remarks
 
     def significant(self, alpha: float = 0.05) -> tuple[MomentFeature, ...]:

@@ -182,26 +182,21 @@ def resampling(
             f"{n * n_resamples / 1e9:.0f} GB; bootstrap='blocks' takes none"
         )
     units = n if group is None else int(group.max()) + 1
-    weights = _bootstrap_weights(bootstrap, units, n_resamples, rng)
+    try:  # it may be the user's
+        weights = np.asarray(bootstrap(units, n_resamples, rng))
+    except TypeError as error:
+        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights: {error}") from error
+    if weights.shape != (n_resamples, units):
+        shape = (n_resamples, units)
+        raise ValueError(f"`bootstrap` must return weights of shape {shape}, got {weights.shape}")
+    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
+        raise ValueError(f"`bootstrap` must return finite real numbers, got {shown(weights.flat[0])}")
     centred = np.allclose(weights.sum(axis=1, dtype=float), 0, atol=1e-6 * units)
     weights = weights if group is None else weights[:, group]
     found = Resampling(bootstrap, weights, centred=centred)
     if n >= MIN_DRAWS_WITHOUT_BLOCKS:
         return found
     return found._replace(warnings=(wording.few_draws(n, MIN_DRAWS_WITHOUT_BLOCKS, bootstrap=True),))
-
-
-def _bootstrap_weights(function: Bootstrap, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """The weights of a bootstrap, checked where it may be the user's."""
-    try:
-        weights = np.asarray(function(n, size, rng))
-    except TypeError as error:
-        raise TypeError(f"`bootstrap` must be a function (n, size, rng) -> weights: {error}") from error
-    if weights.shape != (size, n):
-        raise ValueError(f"`bootstrap` must return weights of shape {(size, n)}, got {weights.shape}")
-    if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
-        raise ValueError(f"`bootstrap` must return finite real numbers, got {shown(weights.flat[0])}")
-    return weights
 
 
 def signs_of_chains(x: np.ndarray, blocks: Blocks, n_resamples: int, rng: np.random.Generator) -> Resampling:

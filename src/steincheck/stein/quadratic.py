@@ -26,7 +26,7 @@ from ..draws.record import index_in_chain
 from ..result import Modes, Result, among_all
 from ..target import Target, require_target, score_warnings, support_warnings
 from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, counting_target
-from ..wording.results import skew_scores
+from ..wording.results import warning
 from .bootstrap import Bootstrap, Resampling, check_bootstrap, multinomial, resampling, signs_of_chains
 from .kernels import IMQ, Kernel, check_kernel, median_squared_distance, takes_bandwidth
 from .tiles import quadratic_forms, sums_of_block_pairs
@@ -213,7 +213,15 @@ def replicate(
     found = []
     for stack in stacks:
         if how.block is None:
-            found.append(_replicate_by_weights(stack, sample, kernel, bandwidths, how, parts))
+            weight = np.ones(len(sample.x)) if sample.weight is None else sample.weight
+            squares = weight.sum() ** 2
+            pairs = squares - np.sum(weight**2)
+            forms = quadratic_forms(
+                *stack, kernel, bandwidths, how.multipliers, weight=weight, row_sums=parts
+            )
+            each = np.array([[np.nan]]) if forms.row_sums is None else forms.row_sums.sum(axis=2) / pairs
+            replicates = forms.replicates / (squares if how.centred else pairs)
+            found.append(Replicated(forms.total / pairs, replicates, each, how))
             continue
         if modes is None:
             table = sums_of_block_pairs(*stack, kernel, bandwidths, how.block, weight=sample.weight).table
@@ -228,18 +236,6 @@ def replicate(
         found[-1].parts,
         how,
     )
-
-
-def _replicate_by_weights(
-    stack: Stack, sample: Sample, kernel: Kernel, bandwidths: Any, how: Resampling, parts: bool
-) -> Replicated:
-    """Statistics and replicates with weights of the draws."""
-    weight = np.ones(len(sample.x)) if sample.weight is None else sample.weight
-    squares = weight.sum() ** 2
-    pairs = squares - np.sum(weight**2)
-    forms = quadratic_forms(*stack, kernel, bandwidths, how.multipliers, weight=weight, row_sums=parts)
-    each = np.array([[np.nan]]) if forms.row_sums is None else forms.row_sums.sum(axis=2) / pairs
-    return Replicated(forms.total / pairs, forms.replicates / (squares if how.centred else pairs), each, how)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -279,7 +275,7 @@ def skew_warnings(scores: np.ndarray, sample: Sample, modes: Modes | None = None
     terms = scores if sample.weight is None else scores * sample.weight[:, None]
     if sample.group is not None:
         terms = np.stack([np.bincount(sample.group, column) for column in terms.T], axis=1)
-    return () if skewness(terms) <= MAX_SKEWNESS else (skew_scores(len(scores)),)
+    return () if skewness(terms) <= MAX_SKEWNESS else (warning("skew scores", n=len(scores)),)
 
 
 def flip_signs(table: np.ndarray, how: Resampling, weight: np.ndarray | None = None) -> Replicated:

@@ -74,7 +74,11 @@ def differences(
 def log_density_at(
     target: Target, x: np.ndarray, *, proposal: bool = False, where: str = "every point"
 ) -> np.ndarray:
-    """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not."""
+    """log p at the rows of `x`, validated; at a `proposal` -inf is a value, NaN is not.
+
+    It must not depend on the points it is evaluated with, or on the call: a few are evaluated again, neither
+    the highest nor the lowest, as these may be what all others depend on.
+    """
     value, eps = call_batch("log_density", target.log_density, x)
     bad = np.isnan(value) | (value == np.inf) if proposal else ~np.isfinite(value)
     _check_finite("log_density", x, value, bad, where)
@@ -85,26 +89,18 @@ def log_density_at(
             "which hides how draws differ; subtract a constant"
         )
     if not proposal and target.jax_log_density is None and len(x) > 1:
-        _refuse_mixed_rows(target, x, value)
+        n = len(x)
+        rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(5, n // 2)).astype(int)]
+        again = call_batch("log_density", target.log_density, x[rows])[0]
+        # single precision leaves 1e-5
+        for k in np.flatnonzero(~(np.abs(again - value[rows]) <= MAX_ROUNDING + 1e-5 * np.abs(value[rows]))):
+            raise ValueError(
+                "`log_density` must give every point a value of its own, whatever the other points and "
+                "whenever it is called (a module of PyTorch must be in its eval() mode): at row "
+                f"{rows[k]} it is {value[rows[k]]:.6g} in a call with {n} points, {again[k]:.6g} in a call "
+                f"with {len(rows)}"
+            )
     return value
-
-
-def _refuse_mixed_rows(target: Target, x: np.ndarray, value: np.ndarray) -> None:
-    """Raise if the log density of a point depends on the points it is evaluated with, or on the call.
-
-    A few points are evaluated again, neither the highest nor the lowest: they may be what all others depend
-    on.
-    """
-    n = len(x)
-    rows = np.argsort(value)[np.linspace(0.75 * n, 0.25 * n, num=min(5, n // 2)).astype(int)]
-    again = call_batch("log_density", target.log_density, x[rows])[0]
-    # single precision leaves 1e-5
-    for k in np.flatnonzero(~(np.abs(again - value[rows]) <= MAX_ROUNDING + 1e-5 * np.abs(value[rows]))):
-        raise ValueError(
-            "`log_density` must give every point a value of its own, whatever the other points and whenever "
-            f"it is called (a module of PyTorch must be in its eval() mode): at row {rows[k]} it is "
-            f"{value[rows[k]]:.6g} in a call with {n} points, {again[k]:.6g} in a call with {len(rows)}"
-        )
 
 
 def score_at(target: Target, x: np.ndarray, *, proposal: bool = False) -> np.ndarray:

@@ -154,11 +154,7 @@ class Comparison(Record):
 
 
 def compare(
-    samples: Mapping[str, DrawsLike],
-    target: Target,
-    *,
-    rng: RandomSource = None,
-    **options: Any,
+    samples: Mapping[str, DrawsLike], target: Target, *, rng: RandomSource = None, **options: Any
 ) -> Comparison:
     """Check several samples against one target and order them by their largest error.
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 
 from .._version import __version__
-from ..chains.blocks import autocorrelation_time
+from ..chains.blocks import autocorrelation_time, time_within
 from ..flux import importance_weights
-from ..flux.orbits import mode_anchors, time_within_modes
+from ..flux.orbits import mode_anchors
 from ..result import Finding, FluxResult, ImportanceWeights, StepEvaluations, Verdict
 from ..target import to_constrained
 from ..wording import verdict as words
@@ -217,7 +217,10 @@ def _mode_of_draws_and_weights(
     mode = np.where(mode < 0, mode_anchors(known.modes).largest(sample.x), mode)
     found = None
     if table is not None:
-        tau = 1.0 if sample.chain is None else time_within_modes(sample.x, sample.log_p, mode, sample.chain)
+        tau = 1.0
+        if sample.chain is not None:
+            label = np.unique(mode, return_inverse=True)[1]
+            tau = time_within(np.column_stack([sample.log_p, sample.x]), label, sample.chain)
         found = importance_weights(table, mode, tau, sample.weight)
     if found is not None:
         enough = found.effective_sample_size >= MIN_DRAWS

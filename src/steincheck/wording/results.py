@@ -59,22 +59,6 @@ def search_context(modes: Modes, names: Sequence[str]) -> tuple[str, ...]:
     return (sentence, f"Symmetries of the density: {symmetries}.")
 
 
-def early_end_warning(message: str) -> str:
-    """What a search that reached a limit may have missed."""
-    return f"the mode search ended early: {message}; modes may be missing"
-
-
-def flat_tops_warning(flat: int, total: int) -> str:
-    """What the width of modes without a Hessian is."""
-    top = "modes have a flat or pointed top: their width is where the log density has dropped by 1/2"
-    return f"{flat} of {total} {top}"
-
-
-def growth_warning(place: str) -> str:
-    """Where a climb went on far above all modes."""
-    return f"the density is still growing at {place}, far above all modes: it may be unbounded"
-
-
 def symmetry_words(g: SignedPermutation, names: Sequence[str] = ()) -> str:
     """A symmetry as what takes the place of each coordinate that it changes.
 
@@ -93,6 +77,41 @@ def symmetry_words(g: SignedPermutation, names: Sequence[str] = ()) -> str:
 # --- every test ---
 
 
+WARNINGS = {  # of mode searches and tests
+    "search ended early": "the mode search ended early: {message}; modes may be missing",
+    "flat tops": "{flat} of {total} modes have a flat or pointed top: their width is where the log density "
+    "has dropped by 1/2",
+    "growth": "the density is still growing at {place}, far above all modes: it may be unbounded",
+    "floor": "The smallest attainable p-value is {floor:.2g}, above the level {alpha:g}.",
+    "few groups": "the draws are only {count} independent groups, and {least} are needed",
+    "unseen draws": "all locations are too far from the draws to see any of them",
+    "other units": "the default bandwidths are made for draws of unit scale, these have standard deviations "
+    "from {smallest:.2g} to {largest:.2g}: give `precondition`",
+    "few perturbed": "`max_evaluations` and `max_seconds` allow {count} of {n} draws to be perturbed and "
+    "tested",
+    "one mode": "only one mode is known: the perturbation leaves every draw where it is",
+    "low acceptance": "fewer than {least:.0%} of the jumps are accepted at every theta: the modes may be "
+    "wrong or far from elliptic, or more steps are needed",
+    "far origin": "modes of different widths lie far from the origin, jumps miss them: centre draws and "
+    "target",
+    "skew scores": "the scores of the {n} draws are so skewed that a few unseen draws would decide, and "
+    "correct draws are rejected too often: draw a larger sample",
+    "left out": "{count} of {total} moments were left out: they are too skewed in so few draws; draw a "
+    "larger sample",
+    "overflow": "{count} of {total} moments overflow and were left out",
+    "pairs": "correlations were examined for the {count} pairs of parameters most correlated at the modes",
+    "few moving": "only {share:.0%} of the draws can be mapped to another mode: modes are far from elliptic "
+    "(`flux_test` takes more `anchors`), or draws belong to unknown modes",
+    "displacements": "the modes are part of a larger lattice: draws were moved by its displacements, not "
+    "between modes",
+}
+
+
+def warning(name: str, **numbers: Any) -> str:
+    """One of the warnings, with its numbers."""
+    return WARNINGS[name].format(**numbers)
+
+
 def cannot_tell(reason: str) -> str:
     """The warning of a test without a p-value."""
     return f"cannot tell: {reason}"
@@ -105,11 +124,6 @@ def result_sentence(result: GofResult, alpha: float) -> str:
     n = f"n = {result.n}" if result.tested_rows is None else f"n = {result.n}, {result.n_tested} tested"
     fits = None if result.inconclusive(alpha) else not result.reject(alpha)
     return f"{ANSWERS[fits]} at level {alpha:g} (p {p}, {statistic}{n}, d = {result.dim})"
-
-
-def floor_remark(floor: float, alpha: float) -> str:
-    """A level that the replicates of a test cannot reach."""
-    return f"The smallest attainable p-value is {floor:.2g}, above the level {alpha:g}."
 
 
 def chains_text(chains: Any) -> str:
@@ -130,45 +144,10 @@ def shape_context(n: int, chains: ChainBlocks) -> str:
 # --- kernel tests ---
 
 
-UNSEEN_DRAWS = "all locations are too far from the draws to see any of them"
-
-
 def few_draws(n: int, least: int, *, bootstrap: bool = False) -> str:
     """So few draws that the null distribution is far off."""
     remedy = "; without `bootstrap` signs are flipped instead" if bootstrap else ""
     return f"only {n} draws are tested: below {least} correct samples are rejected too often{remedy}"
-
-
-def few_groups(count: int, least: int) -> str:
-    """So few groups of dependent or identical draws that there is no null distribution."""
-    return f"the draws are only {count} independent groups, and {least} are needed"
-
-
-def other_units(smallest: float, largest: float) -> str:
-    """Standard deviations for which KSDAgg's published bandwidths are not made."""
-    scale = f"these have standard deviations from {smallest:.2g} to {largest:.2g}"
-    return f"the default bandwidths are made for draws of unit scale, {scale}: give `precondition`"
-
-
-def few_perturbed(count: int, n: int) -> str:
-    """Draws that are not tested for want of evaluations."""
-    return f"`max_evaluations` and `max_seconds` allow {count} of {n} draws to be perturbed and tested"
-
-
-def one_mode() -> str:
-    """A perturbation that does nothing."""
-    return "only one mode is known: the perturbation leaves every draw where it is"
-
-
-def low_acceptance(least: float) -> str:
-    """Jumps that are hardly ever accepted."""
-    cause = "the modes may be wrong or far from elliptic, or more steps are needed"
-    return f"fewer than {least:.0%} of the jumps are accepted at every theta: {cause}"
-
-
-def far_origin() -> str:
-    """Maps between modes that depend on an origin which is far from all of them."""
-    return "modes of different widths lie far from the origin, jumps miss them: centre draws and target"
 
 
 # --- the moment test ---
@@ -216,28 +195,6 @@ def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]
     return [*lines, f"and {more} more in `features`"] if more > 0 else lines
 
 
-def pairs_examined(count: int) -> str:
-    """Which correlations were tested where there are too many."""
-    return f"correlations were examined for the {count} pairs of parameters most correlated at the modes"
-
-
-def skew_scores(n: int) -> str:
-    """A warning that the sum of the scores is far from normal."""
-    effect = "a few unseen draws would decide, and correct draws are rejected too often"
-    return f"the scores of the {n} draws are so skewed that {effect}: draw a larger sample"
-
-
-def moments_left_out(count: int, total: int) -> str:
-    """A warning about features with skewed scores."""
-    why = "they are too skewed in so few draws; draw a larger sample"
-    return f"{count} of {total} moments were left out: {why}"
-
-
-def overflowing_moments(count: int, total: int) -> str:
-    """A warning about features that cannot be computed."""
-    return f"{count} of {total} moments overflow and were left out"
-
-
 # --- the flux test ---
 
 
@@ -270,17 +227,6 @@ def weight_reason_and_remedy(result: FluxResult) -> tuple[str, str]:
     apart = listed(np.flatnonzero(np.isnan(implied)).tolist(), 10)
     changes = "along the displacements of a lattice" if result.chains is None else chains_text(result.chains)
     return text.format(apart=apart, changes=changes), remedy
-
-
-def few_moving(share: float) -> str:
-    """A warning that most draws contribute nothing."""
-    cause = "modes are far from elliptic (`flux_test` takes more `anchors`), or draws belong to unknown modes"
-    return f"only {share:.0%} of the draws can be mapped to another mode: {cause}"
-
-
-def moved_by_displacements() -> str:
-    """A warning that no modes were compared."""
-    return "the modes are part of a larger lattice: draws were moved by its displacements, not between modes"
 
 
 # --- accuracy ---
