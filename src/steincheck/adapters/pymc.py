@@ -49,6 +49,7 @@ def from_pymc(model: Any) -> Target:
     """
     with needs("from_pymc", "PyMC", "pymc"):
         import pymc
+        from pytensor.graph.replace import clone_replace
     if not isinstance(model, pymc.Model):
         raise TypeError(f"`model` must be a pymc.Model, got {type(model).__name__}")
     if not model.value_vars:
@@ -58,7 +59,13 @@ def from_pymc(model: Any) -> Target:
             f"variable {model.values_to_rvs[value].name!r} of `model` is discrete: a density with a score is "
             "needed, so marginalise it (pymc.Mixture, or pymc_extras.marginalize)"
         )
-    stand_ins, coordinates = _unconstraining(model)
+    # graph from the free variables to the value variables; bounds may depend on other variables
+    stand_ins = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    outputs = []
+    for rv, stand_in in stand_ins.items():
+        transform = model.rvs_to_transforms[rv]
+        outputs.append(stand_in if transform is None else transform.forward(stand_in, *rv.owner.inputs))
+    coordinates = clone_replace(outputs, replace=stand_ins, rebuild_strict=False)
     values = model.replace_rvs_by_values(model.free_RVs)
     start = model.initial_point()
     points = [start[value.name] for value in model.value_vars]
@@ -66,7 +73,7 @@ def from_pymc(model: Any) -> Target:
     free = _shapes(model, points)
     shapes = _shapes(model, constrain(*points))
     names = [name for rv in model.free_RVs for name in element_names(rv.name, _axes(model, rv.name, shapes))]
-    maps = _rows(constrain, free), _rows(_function(stand_ins, coordinates), shapes)
+    maps = _rows(constrain, free), _rows(_function([*stand_ins.values()], coordinates), shapes)
     target = _density(model, free)
     return with_parameters(target, Parameters(tuple(names), target.dim, *maps))
 
@@ -82,18 +89,6 @@ def _axes(model: Any, name: str, shapes: ShapeByName) -> list[int | list[str]]:
     labels = [model.coords.get(dim) or () for dim in dims]
     axes = zip(labels, shapes[name], strict=True)
     return [list(own) if own and all(isinstance(x, str) for x in own) else size for own, size in axes]
-
-
-def _unconstraining(model: Any) -> tuple[list[Any], list[Any]]:
-    """Graph from the free variables to the value variables; bounds may depend on other variables."""
-    from pytensor.graph.replace import clone_replace
-
-    stand_ins = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
-    outputs = []
-    for rv, stand_in in stand_ins.items():
-        transform = model.rvs_to_transforms[rv]
-        outputs.append(stand_in if transform is None else transform.forward(stand_in, *rv.owner.inputs))
-    return list(stand_ins.values()), clone_replace(outputs, replace=stand_ins, rebuild_strict=False)
 
 
 def _function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:

@@ -221,7 +221,13 @@ def from_columns(labels: Sequence[Any], columns: Sequence[np.ndarray]) -> Draws:
         elif not name.endswith("__") and (numbers := _as_floats(column)) is not None:
             kept[name] = numbers
     n = len(columns[0]) if len(columns) else 0
-    order = _row_order(roles, n)
+    order = np.arange(n)
+    if "chain" in roles:  # chain by chain and draw by draw
+        unknown = np.flatnonzero(roles["chain"] != roles["chain"]).tolist()  # NaN
+        if unknown:
+            raise ValueError(f"the column of the chains must have no NaN, rows {listed(unknown)} do")
+        within = next((roles[role] for role in ("iteration", "iter", "draw") if role in roles), order)
+        order = np.lexsort((within, np.unique(roles["chain"], return_inverse=True)[1]))
     unnamed = list(kept) == [str(k) for k in range(len(kept))]
     return Draws(
         np.stack([*kept.values()], axis=1)[order] if kept else np.empty((n, 0)),
@@ -241,18 +247,6 @@ def _as_floats(column: Any) -> np.ndarray | None:
         return array.astype(np.float64)
     except (TypeError, ValueError):
         return None
-
-
-def _row_order(roles: Mapping[str, np.ndarray], n: int) -> np.ndarray:
-    """Rows chain by chain and draw by draw; as they stand if there is no column of chains."""
-    if "chain" not in roles:
-        return np.arange(n)
-    chain = roles["chain"]
-    unknown = np.flatnonzero(chain != chain).tolist()  # NaN
-    if unknown:
-        raise ValueError(f"the column of the chains must have no NaN, rows {listed(unknown)} do")
-    within = next((roles[role] for role in ("iteration", "iter", "draw") if role in roles), np.arange(n))
-    return np.lexsort((within, np.unique(chain, return_inverse=True)[1]))
 
 
 def weights_of(logarithms: Any) -> np.ndarray:
@@ -365,7 +359,13 @@ def with_examined_axes(draws: Draws) -> Draws:
     if min(n_chains, length) < 2 or not draws.values.size or not np.isfinite(draws.values).all():
         return draws
     array = draws.values.reshape(n_chains, length, -1)
-    along_draws, along_chains = _lag_1_strengths(array[:, : max(2, 10**5 // n_chains)])  # for speed
+    some = array[:, : max(2, 10**5 // n_chains)]  # for speed
+    scores = np.stack([normal_scores(some[..., k]) for k in range(some.shape[2])], axis=2)
+    strengths = []  # lag-1 correlations along both axes, in standard errors
+    for products in (scores[:, 1:] * scores[:, :-1], scores[1:] * scores[:-1]):
+        rows = products.reshape(-1, some.shape[2])
+        strengths.append(float(np.max(np.abs(rows.mean(axis=0))) * np.sqrt(len(rows))))
+    along_draws, along_chains = strengths
     # slow chains resemble each other by chance too, but far less than their own draws do
     twins = np.any(np.all(array[1:] == array[:-1], axis=(1, 2)))
     swapped = along_chains > max(5, 2 * along_draws) and not twins
@@ -373,14 +373,3 @@ def with_examined_axes(draws: Draws) -> Draws:
         return draws
     warning = doubtful_axes(n_chains, length, swapped=swapped)
     return replace(draws, axes_swapped=swapped, warnings=(*draws.warnings, warning))
-
-
-def _lag_1_strengths(array: np.ndarray) -> tuple[float, float]:
-    """Lag-1 correlations along the second and the first axis of (chain, draw, d), in standard errors."""
-    scores = np.stack([normal_scores(array[..., k]) for k in range(array.shape[2])], axis=2)
-
-    def strength(one: np.ndarray, two: np.ndarray) -> float:
-        products = (one * two).reshape(-1, array.shape[2])
-        return float(np.max(np.abs(products.mean(axis=0))) * np.sqrt(len(products)))
-
-    return strength(scores[:, 1:], scores[:, :-1]), strength(scores[1:], scores[:-1])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validation import RandomSource, announce, check_fraction
-from ..modes.known import KnownModes, as_modes, search_from_draws
+from ..modes.known import as_modes, search_from_draws
 from ..modes.search import box_search_core, require_mode
 from ..perturbation.maps import Accept
 from ..perturbation.move import (
@@ -122,11 +122,23 @@ def _halves(inputs: Inputs, jumps: Jumps, train_fraction: float) -> _Halves:
     if jumps.made is not None:
         check_same_draws(jumps.made, inputs.sample)
         return _Halves(train, test, jumps)
-    budget = inputs.budget
-    known = _trained_modes(inputs, jumps, train, budget)
+    budget, target, stream = inputs.budget, inputs.target, inputs.streams.modes
+    if jumps.modes is not None:
+        modes = as_modes(jumps.modes, target, budget)
+    else:
+        x = inputs.sample.x
+        part = Budget(budget.left / 2)
+        starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
+        if jumps.box is not None:
+            modes = box_search_core(target, jumps.box, starts, stream, budget=part)
+        else:
+            modes = search_from_draws(target, x, train, None, starts=starts, rng=stream, budget=part)
+            require_mode(modes)
+        budget.made += part.made
+    told = () if jumps.modes is not None else modes.warnings
     train, few = affordable_rows(train, inputs, jumps, Budget(budget.left / 2))
     test, _ = affordable_rows(test, inputs, jumps, Budget(budget.left / 2))
-    return _Halves(train, test, jumps._replace(modes=known.modes), (*known.warnings, *few))
+    return _Halves(train, test, jumps._replace(modes=modes), (*told, *few))
 
 
 def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdResult:
@@ -159,23 +171,6 @@ def _ospksd_core(inputs: Inputs, asked: Jumps, train_fraction: float) -> OspksdR
         identity_statistic=float(found.parts[0, 0]),
         theta_statistic=float(found.parts[0, 1]),
     )
-
-
-def _trained_modes(inputs: Inputs, jumps: Jumps, train: np.ndarray, budget: Budget) -> KnownModes:
-    """The user's modes, or those found from the training draws."""
-    target, stream = inputs.target, inputs.streams.modes
-    if jumps.modes is not None:
-        return KnownModes(as_modes(jumps.modes, target, budget), train, ())
-    x = inputs.sample.x
-    part = Budget(budget.left / 2)
-    starts = x[train][stream.permutation(len(train))[:100]]  # so many in the paper
-    if jumps.box is not None:
-        found = box_search_core(target, jumps.box, starts, stream, budget=part)
-    else:
-        found = search_from_draws(target, x, train, None, starts=starts, rng=stream, budget=part)
-        require_mode(found)
-    budget.made += part.made
-    return KnownModes(found, train, found.warnings)
 
 
 def _perturbed_rows(inputs: Inputs, jumps: Jumps, rows: np.ndarray) -> Perturbation:

@@ -202,19 +202,16 @@ def compare(
             raise type(error)(f"sample {name!r}: {error}") from error
         sizes = [item.ess_bulk for item in verdict.accuracy if np.isfinite(item.ess_bulk)]
         numbers = (verdict.pvalue, verdict.n, min(sizes, default=float(verdict.n)))
-        rows.append((str(name), *_largest_error(verdict), ANSWERS[verdict.fits], *numbers))
+        # the largest error of a mean, a standard deviation or a share, and what it is
+        errors = [(abs(item.mean_error), mean_text(item)) for item in verdict.accuracy]
+        errors += [(abs(item.sd_error), sd_text(item)) for item in verdict.accuracy if item.has_sd]
+        table = verdict.mode_table
+        if table is not None:
+            places = enumerate(zip(np.abs(table.error).tolist(), verdict.mode_descriptions, strict=True))
+            errors += [(size, share_text(table, k, where)) for k, (size, where) in places]
+        finite = [error for error in errors if np.isfinite(error[0])]
+        largest = max(finite, key=lambda error: error[0], default=(np.nan, "no error is known"))
+        rows.append((str(name), *largest, ANSWERS[verdict.fits], *numbers))
     rows.sort(key=lambda row: np.nan_to_num(row[1], nan=np.inf))
     columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")
     return Comparison({row[0]: verdicts[row[0]] for row in rows}, Table(columns, tuple(rows)))
-
-
-def _largest_error(verdict: Verdict) -> tuple[float, str]:
-    """The largest error of a mean, a standard deviation or a share, and what it is; NaN if none is known."""
-    errors = [(abs(item.mean_error), mean_text(item)) for item in verdict.accuracy]
-    errors += [(abs(item.sd_error), sd_text(item)) for item in verdict.accuracy if item.has_sd]
-    table = verdict.mode_table
-    if table is not None:
-        places = zip(np.abs(table.error).tolist(), verdict.mode_descriptions, strict=True)
-        errors += [(size, share_text(table, k, where)) for k, (size, where) in enumerate(places)]
-    finite = [error for error in errors if np.isfinite(error[0])]
-    return max(finite, key=lambda error: error[0], default=(np.nan, "no error is known"))
