@@ -143,8 +143,7 @@ def _errors(corrected: _Influences, plain: _Influences, ordered: bool) -> tuple[
     drift = np.abs(shift) * (1 + memory) / (2 * (1 - memory))
     noise = standard_error((plain[1] - influence).mean(axis=0), False)
     gap = np.maximum(np.abs(plain[0] - value) - 2 * noise, 0)
-    error = standard_error(influence.mean(axis=0), ordered)
-    return value, error, np.hypot(drift, gap), memory.max(axis=0)
+    return value, standard_error(influence.mean(axis=0), ordered), np.hypot(drift, gap), memory.max(axis=0)
 
 
 def standard_error(influence: np.ndarray, ordered: bool) -> np.ndarray:

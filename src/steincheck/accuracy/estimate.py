@@ -180,8 +180,9 @@ def _explore(
                 return found._replace(reasons=("low acceptance",))
             if len(modes) > 1 and (shares is None or np.isnan(shares.implied).any()):
                 return found._replace(reasons=("unknown shares",))
+            within = within or [window_moments(one, functionals.values, dependent) for one in adapted]
             windows = [window_moments(one, functionals.values, dependent) for one in ensembles]
-            within = [add_window(*pair) for pair in zip(within, windows, strict=True)] if within else windows
+            within = [add_window(*pair) for pair in zip(within, windows, strict=True)]
             moments = within[0]
             if shares is not None:
                 moments = mixture(within, shares.implied, shares.implied_covariance)
