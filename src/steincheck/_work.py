@@ -43,12 +43,18 @@ def share_out(
 
     The arrays travel once per worker. If a worker is lost, what has not been sent back is computed again.
     """
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.parallel import get_active_backend
 
+    # by itself joblib sends large arguments to one worker of Dask, which others ask: if it is lost, they wait
+    # indefinitely; with Dask every worker gets a copy of the arrays
+    client = getattr(get_active_backend()[0], "client", None)
+    options: dict[str, Any] = {"backend": "dask", "client": client}
+    options["scatter"] = [array for array in arrays if array is not None]
     n_done = 0
     for last_attempt in (False, False, True):
         try:
-            with _backend_with(arrays):
+            with nullcontext() if client is None else parallel_config(**options):
                 run = Parallel(return_as="generator", batch_size=1)
                 for value in run(delayed(function)(*arrays, *part) for part in parts[n_done:]):
                     n_done += 1
@@ -57,21 +63,6 @@ def share_out(
         except Exception:  # each backend has its own errors for a lost worker
             if last_attempt:
                 raise
-
-
-def _backend_with(arrays: Sequence[Any]) -> Any:
-    """The active backend; that of Dask with a copy of the arrays on every worker.
-
-    By itself joblib sends large arguments to one worker of Dask, which others ask: if it is lost, they wait
-    indefinitely.
-    """
-    from joblib import parallel_config
-    from joblib.parallel import get_active_backend
-
-    client = getattr(get_active_backend()[0], "client", None)
-    if client is None:
-        return nullcontext()
-    return parallel_config(backend="dask", client=client, scatter=[a for a in arrays if a is not None])
 
 
 @contextmanager

@@ -279,7 +279,7 @@ def _aggregate(
         every = np.column_stack([replicates, statistics])
         outcome = min_p(statistics, replicates, every, weights, alpha)
     few = resample_warnings(aggregation.n_level_resamples, "n_level_resamples")
-    fields = {
+    return {
         **outcome._asdict(),
         "statistic": -float(np.min(outcome.pvalues / weights)),
         "warnings": (*few, *found.how.warnings),
@@ -288,8 +288,7 @@ def _aggregate(
         "bandwidth_weights": weights,
         "statistics": statistics,
         "alpha": alpha,
-    }
-    return fields, found
+    }, found
 
 
 def collection(

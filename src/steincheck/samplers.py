@@ -283,13 +283,12 @@ def exact_rbm(B: Any, b: Any, c: Any, n: int, rng: Any = None) -> tuple[np.ndarr
     """
     as_count(n, "n", maximum=MAX_INTEGER)
     rng = as_generator(rng)
-    gram = B.T @ B
     field = c + 0.5 * (b @ B)
     if has_orthogonal_columns(B):
         h = _signs(np.broadcast_to(2 * field, (n, len(c))), rng)
     else:
         states = 1 - 2 * ((np.arange(2 ** len(c))[:, None] >> np.arange(len(c))) & 1)
-        logs = 0.125 * np.sum((states @ gram) * states, axis=1) + states @ field
+        logs = 0.125 * np.sum((states @ (B.T @ B)) * states, axis=1) + states @ field
         weights = np.exp(logs - logs.max())
         h = states[rng.choice(len(states), size=n, p=weights / weights.sum())]
     return 0.5 * (h @ B.T) + b + rng.standard_normal((n, len(b))), h.astype(np.int8)

@@ -124,7 +124,7 @@ def test_climbs_from_draws_find_the_modes_that_are_not_known():
     assert places[:, 0].min() > 245
     assert budget.made < 1000
     whole = as_modes([[10.0 * k, 0.0] for k in range(50)], target)
-    assert climb_from_draws(x, scores, target, whole).n_unknown == 0
+    assert climb_from_draws(x, scores, target, whole)[0] == 0
 
 
 def test_locations_are_climbed_to_their_maxima_in_the_users_order():

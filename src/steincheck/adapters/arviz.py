@@ -45,31 +45,27 @@ def to_arviz(draws: DrawsLike, verdict: Verdict | None = None) -> Any:
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
         attributes = {key: str(getattr(verdict, key)) for key in ("sentence", "pvalue", "seed")}
-        groups["sample_stats"] = _statistics(verdict, groups, xarray)
+        posterior = groups["posterior"]
+        shape = (posterior.sizes["chain"], posterior.sizes["draw"])
+        added = {} if verdict.mode_of_draw is None else {"mode": verdict.mode_of_draw}
+        if verdict.importance_weights is not None:
+            weights = verdict.importance_weights.weights
+            added["importance_weight"] = weights / weights.mean()
+        for values in added.values():
+            if values.size != shape[0] * shape[1]:
+                raise ValueError(
+                    f"`verdict` must be about these {shape[0] * shape[1]} draws, not about {values.size}"
+                )
+        axes = {name: posterior[name] for name in ("chain", "draw") if name in posterior.coords}
+        own_statistics = groups.get("sample_stats", xarray.Dataset(coords=axes))
+        columns = {key: (("chain", "draw"), values.reshape(shape)) for key, values in added.items()}
+        groups["sample_stats"] = own_statistics.assign(columns)
     own = getattr(arviz, "InferenceData", xarray.DataTree)  # another name of DataTree from ArviZ 1 on
     if own is xarray.DataTree or isinstance(draws, xarray.DataTree):
         tree = xarray.DataTree.from_dict(groups)
         tree.attrs.update(attributes)
         return tree
     return own(**groups, attrs=attributes or None)
-
-
-def _statistics(verdict: Verdict, groups: dict[str, Any], xarray: Any) -> Any:
-    """The statistics of the sampler, if any, with the mode and the weight of each draw."""
-    posterior = groups["posterior"]
-    shape = (posterior.sizes["chain"], posterior.sizes["draw"])
-    added = {} if verdict.mode_of_draw is None else {"mode": verdict.mode_of_draw}
-    if verdict.importance_weights is not None:
-        weights = verdict.importance_weights.weights
-        added["importance_weight"] = weights / weights.mean()
-    for values in added.values():
-        if values.size != shape[0] * shape[1]:
-            raise ValueError(
-                f"`verdict` must be about these {shape[0] * shape[1]} draws, not about {values.size}"
-            )
-    axes = {name: posterior[name] for name in ("chain", "draw") if name in posterior.coords}
-    statistics = groups.get("sample_stats", xarray.Dataset(coords=axes))
-    return statistics.assign({key: (("chain", "draw"), x.reshape(shape)) for key, x in added.items()})
 
 
 def _groups(draws: Any, xarray: Any) -> dict[str, Any]:

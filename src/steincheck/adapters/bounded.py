@@ -65,20 +65,6 @@ def unbounded(target: Target, support: BoundsLike | Mapping[str, tuple[float, fl
     scale = Scale(low, high)
     parameters = Parameters(names, target.dim, scale.parameters, scale.coordinates)
     inner = target.jax_log_density
-    if inner is None:
-        free = _of_batches(target, scale)
-    else:
-        free = from_jax(
-            lambda y: inner(scale.parameters(y, jnp)) + jnp.sum(scale.log_slope(y, jnp)), target.dim
-        )
-    if target.sample is not None:
-        sample = target.sample
-        free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
-    return made_by(with_parameters(free, parameters), unbounded, target, support)
-
-
-def _of_batches(target: Target, scale: Scale) -> Target:
-    """The transformed target by batch functions of NumPy arrays."""
 
     def log_density(y: np.ndarray) -> np.ndarray:
         return target.log_density(scale.parameters(y)) + scale.log_slope(y).sum(axis=1)
@@ -88,4 +74,12 @@ def _of_batches(target: Target, scale: Scale) -> Target:
             slope = np.exp(scale.log_slope(y))
         return score_at(target, scale.parameters(y), proposal=True) * slope + scale.slope_of_log_slope(y)
 
-    return Target(log_density, score if target.has_score else None, dim=target.dim)
+    free = Target(log_density, score if target.has_score else None, dim=target.dim)
+    if inner is not None:
+        free = from_jax(
+            lambda y: inner(scale.parameters(y, jnp)) + jnp.sum(scale.log_slope(y, jnp)), target.dim
+        )
+    if target.sample is not None:
+        sample = target.sample
+        free = replace(free, sample=lambda n, rng: scale.coordinates(sample(n, rng)))
+    return made_by(with_parameters(free, parameters), unbounded, target, support)

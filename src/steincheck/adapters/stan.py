@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -75,14 +75,22 @@ def compile_program(program: str | os.PathLike[str]) -> Path:
     with needs("from_stan", "httpstan to compile", "stan"):
         import httpstan
     home = Path(httpstan.__file__).parent
-    source = _source(program)
-    cpp = _cpp_code(home, source) + Path(__file__).with_name("stan_batch.cpp").read_text()
+    if isinstance(program, str) and ("{" in program or "\n" in program):
+        code, folder, name = program, Path.cwd(), "program.stan"
+    elif not isinstance(program, (str, os.PathLike)):
+        raise TypeError(f"`program` must be Stan code or a file, got {shown(program)}")
+    else:
+        path = Path(program)
+        if not path.is_file():
+            raise FileNotFoundError(f"`program` must be Stan code or a file; there is no file {path}")
+        code, folder, name = path.read_text(encoding="utf-8"), path.resolve().parent, path.name
+    cpp = _cpp_code(home, code, folder, name) + Path(__file__).with_name("stan_batch.cpp").read_text()
     mark = hashlib.sha256("\0".join((cpp, *_compiler_options(home))).encode()).hexdigest()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     library = caches / "steincheck" / "stan" / f"{mark[:32]}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
-        _build(home, cpp, library, source.name)
+        _build(home, cpp, library, name)
     return library
 
 
@@ -99,33 +107,16 @@ def _compiler_options(home: Path) -> list[str]:
     ]
 
 
-class _Source(NamedTuple):
-    code: str
-    folder: Path  # of its includes
-    name: str  # for messages
-
-
-def _source(program: str | os.PathLike[str]) -> _Source:
-    if isinstance(program, str) and ("{" in program or "\n" in program):
-        return _Source(program, Path.cwd(), "program.stan")
-    if not isinstance(program, (str, os.PathLike)):
-        raise TypeError(f"`program` must be Stan code or a file, got {shown(program)}")
-    path = Path(program)
-    if not path.is_file():
-        raise FileNotFoundError(f"`program` must be Stan code or a file; there is no file {path}")
-    return _Source(path.read_text(encoding="utf-8"), path.resolve().parent, path.name)
-
-
-def _cpp_code(home: Path, source: _Source) -> str:
-    """C++ code by stanc, or its message."""
+def _cpp_code(home: Path, code: str, folder: Path, name: str) -> str:
+    """C++ code by stanc, or its message; `folder` is that of includes, `name` is for messages."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "program.stan"
-        file.write_text(source.code, encoding="utf-8")
+        file.write_text(code, encoding="utf-8")
         # stanc writes its options into the code: a path would make equal programs differ
-        options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={source.name}"]
+        options = ["--name=steincheck_model", "--include-paths=.", f"--filename-in-msg={name}"]
         output = Path(scratch) / "program.cpp"
         command = [str(home / "stanc"), *options, f"--o={output}", str(file)]
-        done = subprocess.run(command, cwd=source.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(
                 f"`program` does not compile, stanc says:\n{(done.stderr or done.stdout).strip()}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._validation import as_count, needs
 from ..target.record import MAX_DIM, Batch, Target, probe_points
-from ..wording.draws import single_precision
+from ..wording.results import warning
 
 
 def from_torch(
@@ -56,7 +56,7 @@ def from_torch(
     if first is not None:
         form = {"dtype": first.dtype, "device": first.device}
     if form["dtype"] != torch.float64:
-        warnings.warn(single_precision(form["dtype"]), stacklevel=2)
+        warnings.warn(warning("single precision", dtype=form["dtype"]), stacklevel=2)
     points = torch.as_tensor(probe_points(int(dim), 3 if dim != 3 else 4), **form)
     value = _of_batches(torch, log_density, points)
 

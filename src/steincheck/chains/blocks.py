@@ -74,7 +74,6 @@ def autocovariance(h: np.ndarray, chain: np.ndarray | None = None) -> np.ndarray
     >>> autocovariance(np.array([1.0, -1.0, 1.0, -1.0]))
     array([ 1.  , -0.75,  0.5 , -0.25])
     """
-    h = np.asarray(h, dtype=float)
     lengths = np.array([len(h)]) if chain is None else np.bincount(chain)
     rows = np.zeros((len(lengths), lengths.max()))  # chains, filled up with zeros
     rows[np.arange(lengths.max()) < lengths[:, None]] = h - h.mean()

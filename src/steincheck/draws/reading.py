@@ -218,15 +218,15 @@ def _check_draws(draws: Draws, name: str, minimum: int) -> None:
             f"{draws.lengths[shortest]}; independent draws go together, in shape (n, d)"
         )
     bad = np.flatnonzero(~np.isfinite(draws.values).all(axis=1))
-    if not len(bad):
-        return
-    where = listed_rows(bad)
-    if chain is not None:
-        index = index_in_chain(chain)
-        where = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5]) + " (counted from 0)"
-    raise ValueError(
-        f"`{name}` must be finite: {len(bad)} of {len(draws)} rows contain NaN or infinity, {where}"
-    )
+    if len(bad):
+        where = listed_rows(bad)
+        if chain is not None:
+            index = index_in_chain(chain)
+            places = "; ".join(f"chain {chain[row]}, draw {index[row]}" for row in bad[:5])
+            where = f"{places} (counted from 0)"
+        raise ValueError(
+            f"`{name}` must be finite: {len(bad)} of {len(draws)} rows contain NaN or infinity, {where}"
+        )
 
 
 def to_unconstrained(draws: Any, target: Target, *, name: str = "draws", **options: Any) -> Draws:

@@ -129,18 +129,12 @@ def search_from_draws(
     return modes_with_mass(found, x[held], len(x))
 
 
-class UnknownModes(NamedTuple):
-    """Modes that draws climb to and the search did not find."""
-
-    n_unknown: int  # draws that belong to such a mode
-    locations: np.ndarray  # (K, d)
-
-
 def climb_from_draws(
     x: np.ndarray, scores: np.ndarray, target: Target, known: Modes, budget: Budget | None = None
-) -> UnknownModes:
+) -> tuple[int, np.ndarray]:
     """Climb from the 16 draws whose score points least to a known mode, to see whether they reach others.
 
+    How many draws belong to modes that are not known, and these modes (K, d).
     A draw belongs to the mode whose parabola is highest there. Only smooth, curved maxima count: on rings and
     plateaus every climb ends somewhere else. For warnings only: modes found in this way depend on the draws,
     and a test must not be made with them.
@@ -156,7 +150,7 @@ def climb_from_draws(
     unknown = [k for k in state.within(20 + target.dim / 2) if k >= len(peaks)]
     heights = [peak.log_density - peak.drop(x) for peak in state.peaks]
     n_unknown = int(np.isin(np.argmax(heights, axis=0), unknown).sum())
-    return UnknownModes(n_unknown, np.array([state.peaks[k].x for k in unknown]).reshape(-1, target.dim))
+    return n_unknown, np.array([state.peaks[k].x for k in unknown]).reshape(-1, target.dim)
 
 
 def as_modes(modes: Any, target: Target, budget: Budget | None = None) -> Modes:

@@ -70,8 +70,7 @@ def jump_maps(centres: np.ndarray, covariances: np.ndarray) -> JumpMaps:
     shift_only = bool(np.all(np.abs(covariances - covariances[0]) <= 1e-6 * np.outer(scale, scale)))
     if shift_only:
         covariances = np.broadcast_to(covariances[0], covariances.shape)
-    found = symmetric_roots(covariances)
-    return JumpMaps(centres, found.root, found.inverse, found.half_log_det, shift_only)
+    return JumpMaps(centres, *symmetric_roots(covariances), shift_only)
 
 
 def _by_mode(matrices: np.ndarray, x: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -180,7 +180,13 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     """Draws and modes in the coordinates of the target, with the labels of their own scales."""
     if verdict is not None:
         require_kind(verdict, Verdict, "verdict")
-        modes = _modes_of(verdict) if modes is None else modes
+    if verdict is not None and modes is None:
+        modes = verdict.modes
+        if verdict.mode_moments is not None:  # of the density within each mode, where they are known
+            means, covariances = verdict.mode_moments
+            known = np.isfinite(covariances).all(axis=(1, 2)) & np.isfinite(means).all(axis=1)
+            means = np.where(known[:, None], means, modes.locations)
+            modes = means, np.where(known[:, None, None], covariances, modes.covariances)
     locations, covariances = as_pair(modes)
     if target is not None:
         require_target(target)
@@ -199,16 +205,6 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     if covariances is not None:
         covariances = as_covariances(covariances, centres.shape)
     return Scene(x, centres, covariances, scales, labels, target)
-
-
-def _modes_of(verdict: Verdict) -> Any:
-    """Mean and covariance of the density within each mode, or the mode and its curvature where unknown."""
-    if verdict.mode_moments is None:
-        return verdict.modes
-    means, covariances = verdict.mode_moments
-    known = np.isfinite(covariances).all(axis=(1, 2)) & np.isfinite(means).all(axis=1)
-    means = np.where(known[:, None], means, verdict.modes.locations)
-    return means, np.where(known[:, None, None], covariances, verdict.modes.covariances)
 
 
 def coordinates_that_matter(scene: Scene, verdict: Verdict | None) -> tuple[int, ...]:

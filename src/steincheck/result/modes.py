@@ -186,11 +186,10 @@ class ModeTable(Record):
     def __len__(self) -> int:
         return len(self.n_draws)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return "\n".join(share_table(self, mode_descriptions(self.locations)).lines)
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, eq=False)

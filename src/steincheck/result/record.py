@@ -91,13 +91,12 @@ class Table(Record):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         words = [any(isinstance(value, str) for value in self[column]) for column in self.columns]
         sides = "".join("<" if left else ">" for left in words)
         return "\n".join(aligned([self.columns, *(list(map(_cell, row)) for row in self.rows)], sides))
+
+    __repr__ = __str__
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Plain lists, one per column, ready for JSON."""

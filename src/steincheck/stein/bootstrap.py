@@ -221,7 +221,6 @@ def pvalue(statistic: float, null_distribution: np.ndarray) -> float:
     >>> pvalue(3.0, np.array([1.0, 2.0, 3.0]))
     0.5
     """
-    null_distribution = np.asarray(null_distribution)
     if not len(null_distribution):
         return np.nan
     return float((1 + np.sum(null_distribution >= statistic)) / (1 + len(null_distribution)))

@@ -325,7 +325,6 @@ def chain_blocks(
             part = sums_of_block_pairs(
                 samples[:, rows], scores[:, rows], kernel, bandwidths, whole, weight=own, row_sums=True
             )
-            assert part.row_sums is not None
             times.extend(autocorrelation_time(part.row_sums.T, some))
         return float(max(times))
 

@@ -36,7 +36,7 @@ class BlockPairSums(NamedTuple):
     """Sums of the Stein matrices over pairs of blocks; the first axis has one entry per bandwidth."""
 
     table: np.ndarray  #: (K, J, q, q), symmetric; a draw with itself counts 0
-    row_sums: np.ndarray | None  #: (K, n) sums over all other draws and all samples, if asked for
+    row_sums: Any  #: (K, n) sums over all other draws and all samples, if asked for
 
 
 def quadratic_forms(
@@ -191,8 +191,7 @@ def _sum_stack(
     workers = n_workers() if evaluations >= MIN_EVALUATIONS_TO_SHARE else 1
     length = -(-len(tiles) // (4 * workers)) if workers > 1 else 1  # workers finish nearly together
     parts = [(tiles[start : start + length],) for start in range(0, len(tiles), length)]
-    long = evaluations >= 10 * MIN_EVALUATIONS_TO_SHARE
-    with progress_bar(None if long else False) as show:
+    with progress_bar(None if evaluations >= 10 * MIN_EVALUATIONS_TO_SHARE else False) as show:
         if workers == 1:
             return work(*stack, tiles, lambda done: show("Stein kernel", done, len(tiles)))
         found = []

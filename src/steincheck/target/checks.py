@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .._validation import listed
-from ..wording.draws import NO_SCORE, constant_coordinates, discontinuity_warning, inexact_score
+from ..wording.draws import NO_SCORE, discontinuity_warning
+from ..wording.results import warning
 from .evaluation import Differences, call_batch, differences, log_density_anywhere, log_density_at, score_at
 from .record import Target, probe_points
 
@@ -52,7 +53,7 @@ def score_warnings(target: Target, x: np.ndarray, *, check: bool = True) -> list
         log_density_at(target, x[rows])  # says which draws have no density
     largest = np.nan_to_num(gap, nan=np.inf).max(axis=1)  # per draw
     if np.sort(largest)[-2:][0] <= MAX_SCORE_ERROR:
-        return [inexact_score(largest.max())] if largest.max() > 0 else []
+        return [warning("inexact score", percent=100 * largest.max())] if largest.max() > 0 else []
     worst = int(np.argmax(largest))
     raise ValueError(_complaint(target, int(rows[worst]), x[rows[worst]], given[worst], width))
 
@@ -100,7 +101,8 @@ def support_warnings(target: Target, x: np.ndarray, log_p: np.ndarray, rng: np.r
     """What the draws and the log density near them say against Stein tests."""
     still = np.flatnonzero(np.ptp(x, axis=0) == 0).tolist()
     gap = discontinuity(target, x, log_p, rng)
-    return ([constant_coordinates(still)] if still else []) + ([discontinuity_warning(gap)] if gap else [])
+    constant = [warning("constant", coordinates=listed(still, 5))] if still else []
+    return constant + ([discontinuity_warning(gap)] if gap else [])
 
 
 def discontinuity(

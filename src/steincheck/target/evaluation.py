@@ -218,10 +218,8 @@ class Budget:
 
 def as_budget(max_evaluations: Any, max_seconds: Any) -> Budget:
     """The budget of a function that has both limits among its arguments; None is no limit."""
-    number = np.inf
-    if max_evaluations is not None:
-        number = as_count(max_evaluations, "max_evaluations", maximum=10**12)
-    return Budget(number, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
+    most = np.inf if max_evaluations is None else as_count(max_evaluations, "max_evaluations", maximum=10**12)
+    return Budget(most, np.inf if max_seconds is None else as_one_positive(max_seconds, "max_seconds"))
 
 
 def affordable_budget(target: Target, x: np.ndarray, limits: Budget) -> Budget:

@@ -178,8 +178,7 @@ def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generato
     allowed = Budget(max(budget.left / 2, budget.left - later))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=case.progress, rng=rng)
     budget.made += allowed.made
-    search = found.search
-    assert search is not None
+    search: Any = found.search
     remarks = [*remarks_of("warning", *found.warnings)]
     if len(held):
         remarks.append(not_examined("held-out draws", held=len(held), tested=len(tested)))
@@ -293,12 +292,12 @@ def _unknown_mode_remarks(case: Case, modes: Modes) -> tuple[Remark, ...]:
     part = case.sample.rows(case.scored)
     if not len(part.x) or case.budget.left < COSTS["climbs"]:
         return (not_examined("climbs"),)
-    climbed = climb_from_draws(part.x, part.scores, case.target, modes, case.budget)
-    if not climbed.n_unknown:
+    n_unknown, places = climb_from_draws(part.x, part.scores, case.target, modes, case.budget)
+    if not n_unknown:
         return ()
-    where = mode_descriptions(*to_constrained(climbed.locations[:1], case.target))[0]
-    found = reason("unknown modes", n=climbed.n_unknown, examined=len(part.x), where=where)
-    many = climbed.n_unknown > USUAL_TOLERANCE * len(part.x)
+    where = mode_descriptions(*to_constrained(places[:1], case.target))[0]
+    found = reason("unknown modes", n=n_unknown, examined=len(part.x), where=where)
+    many = n_unknown > USUAL_TOLERANCE * len(part.x)
     return (found if many else found._replace(kind="not examined"),)
 
 

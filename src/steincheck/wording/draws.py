@@ -31,11 +31,6 @@ def parameters_as_coordinates(name: str, parameters: Sequence[str], gain: float)
     return f"`{name}` was read in the unconstrained coordinates of the target, but {better}: {remedy}"
 
 
-def single_precision(dtype: object) -> str:
-    """A module of PyTorch has parameters of less than double precision."""
-    return f"the parameters of `log_density` are {dtype}: precision is lost, module.double() keeps it"
-
-
 # --- their order, and chains ---
 
 
@@ -115,17 +110,6 @@ def draws_context(sample: Sample, mixing: np.ndarray) -> str:
 
 
 NO_SCORE = "the target has no score: finite differences of its log density are used"
-
-
-def inexact_score(share: float) -> str:
-    """A score that is not quite the gradient, as where a differential equation is solved to few digits."""
-    size = f"{100 * share:.2g}% of its size"
-    return f"the score differs from finite differences by up to {size}: expect errors of this size"
-
-
-def constant_coordinates(coordinates: Sequence[int]) -> str:
-    """Coordinates that are the same in all draws."""
-    return f"coordinate {listed(coordinates, 5)} is the same in all draws: no density produces this"
 
 
 def discontinuity_warning(gap: Discontinuity) -> str:

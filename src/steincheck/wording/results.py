@@ -77,7 +77,12 @@ def symmetry_words(g: SignedPermutation, names: Sequence[str] = ()) -> str:
 # --- every test ---
 
 
-WARNINGS = {  # of mode searches and tests
+WARNINGS = {  # of models, mode searches and tests
+    "single precision": "the parameters of `log_density` are {dtype}: precision is lost, module.double() "
+    "keeps it",
+    "inexact score": "the score differs from finite differences by up to {percent:.2g}% of its size: expect "
+    "errors of this size",
+    "constant": "coordinate {coordinates} is the same in all draws: no density produces this",
     "search ended early": "the mode search ended early: {message}; modes may be missing",
     "flat tops": "{flat} of {total} modes have a flat or pointed top: their width is where the log density "
     "has dropped by 1/2",
