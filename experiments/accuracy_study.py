@@ -1,5 +1,7 @@
 """Coverage, errors, answers and cost of `estimate_accuracy` on targets that it was not developed on.
 
+But for skew_series, whose coverage led to the average over windows.
+
 python -m experiments accuracy_study [PART OF "TARGET, KIND, REPLICATE"] [--summary]
 
 Writes experiments/results/accuracy_study.csv, one row per replicate.
