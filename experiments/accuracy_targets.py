@@ -229,6 +229,12 @@ def skew_series() -> targets.Model:
     return targets.Model(sc.from_jax(log_density, 3), sample)
 
 
+@registered("rare_tail")
+def rare_tail() -> targets.Model:
+    """A Gaussian with 1 draw in 200 of another that is five times as wide: 11 % of the variance, d = 1."""
+    return targets.exact(sc.models.gaussian_mixture([[0.0], [0.0]], [[[1.0]], [[25.0]]], (0.995, 0.005)))
+
+
 @cache
 def case(name: str) -> Case:
     """The target with its modes and truth; a reference run is kept among temporary files."""
