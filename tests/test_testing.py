@@ -39,6 +39,12 @@ def test_exact_draws_pass_and_wide_ones_fail():
         assert_fits(wide("two_modes"), target)
 
 
+@pytest.mark.parametrize("shape", [(1000, 2), (4, 250, 2)])
+def test_a_sampler_that_does_not_move_fails(shape):
+    with pytest.raises(AssertionError, match=r"does not move: x\[0\], x\[1\] had one value in all 1000"):
+        assert_fits(lambda n, rng: np.full(shape, 0.1), targets["skewed"].target)
+
+
 def test_draws_that_end_too_early_are_inconclusive():
     target, sample = targets["skewed"]
     with pytest.raises(Inconclusive, match="after 200 draws"):

@@ -83,7 +83,8 @@ def assert_fits(
     Raises
     ------
     AssertionError
-        The evidence reaches 1 / false_alarm; the message says what is wrong with the draws.
+        The evidence reaches 1 / false_alarm, or a coordinate does not vary within a batch; the message says
+        what is wrong with the draws.
     Inconclusive
         After `max_draws` draws neither is so.
 
@@ -117,19 +118,30 @@ def assert_fits(
     log_evidence = 0.0
     while len(pooled) < max_draws:
         draws = sample(n, drawing)
+        batch = _moving_batch(draws, target)
         verdict = check(draws, target, modes=known, alpha=0.001, rng=checking)
         log_evidence += log_e_value(verdict.pvalue)
-        pooled = np.concatenate([pooled, to_unconstrained(draws, target).values])
+        pooled = np.concatenate([pooled, batch])
         if log_evidence >= -np.log(false_alarm):
             raise AssertionError(words.sampler_failure(verdict, len(pooled), false_alarm))
         with without_user_warnings():  # they are in the outcome
             accuracy = estimate_accuracy(pooled, target, modes=known, rng=checking)
         ends = np.array([record.error_intervals() for record in accuracy.parameters])
-        known_ends = np.isfinite(ends).all(axis=2)  # an sd may have none, a mean must
+        known_ends = ~np.isnan(ends).any(axis=2)  # an sd may have none, a mean must
         within = known_ends[:, 0].all() and (np.abs(ends[known_ends]) <= tolerance).all()
         if log_evidence < np.log(20) and within:
             return Outcome(len(pooled), float(np.exp(log_evidence)), accuracy, verdict)
     raise Inconclusive(words.sampler_undecided(accuracy, len(pooled), tolerance, np.exp(log_evidence)))
+
+
+def _moving_batch(draws: DrawsLike, target: Target) -> np.ndarray:
+    """The draws (n, d) in the coordinates of the target; an AssertionError if one does not vary."""
+    batch = to_unconstrained(draws, target).values
+    still = np.flatnonzero(np.ptp(batch, axis=0) == 0)
+    if len(still):
+        names = [target.coordinate_names[k] for k in still]
+        raise AssertionError(words.sampler_still(names, len(batch)))
+    return batch
 
 
 def log_e_value(pvalue: float) -> float:

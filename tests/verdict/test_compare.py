@@ -14,23 +14,25 @@ import steincheck as sc
 def comparison():
     x = np.random.default_rng(0).normal(size=(1000, 2))
     samples = {"narrow": 0.5 * x, "shifted": np.add(x, [0.3, 0.0]), "chains": x.reshape(4, 250, 2)}
+    samples["still"] = 0 * x
     return sc.compare(samples, standard_normal(2, names=["a", "b"]), modes=[[0.0, 0.0]], rng=0)
 
 
 def test_samples_are_ordered_by_their_largest_error(comparison):
-    assert list(comparison.verdicts) == comparison.table["sample"] == ["chains", "shifted", "narrow"]
+    assert list(comparison.verdicts) == comparison.table["sample"] == ["chains", "shifted", "narrow", "still"]
     assert comparison.table["error"][0] < 0.1
     assert comparison.table["error"][1] == pytest.approx(0.3, abs=0.06)
     assert comparison.table["error"][2] == pytest.approx(np.log(2), abs=0.06)
     assert comparison.table["worst"][1].startswith("a: mean of the draws 0.")
-    assert comparison.table["answer"] == ["no misfit found", "misfit found", "misfit found"]
+    assert comparison.table["answer"] == ["no misfit found", "misfit found", "misfit found", "cannot tell"]
+    assert comparison.table["worst"][3] == "a: the draws do not vary, the sd of the density is 1"
     assert 500 < comparison.table["ess"][0] < 2000
     assert comparison.table["ess"][1] == 1000
 
 
 def test_the_table_in_text_html_and_data(comparison):
     assert "narrow" in str(comparison)
-    assert repr(comparison) == "<Comparison: chains, shifted, narrow>"
+    assert repr(comparison) == "<Comparison: chains, shifted, narrow, still>"
     assert list(json.loads(comparison.to_json())["verdicts"]) == list(comparison.verdicts)
     assert list(pickle.loads(pickle.dumps(comparison)).verdicts) == list(comparison.verdicts)
     with pytest.raises(KeyError, match="no column 'size'; the columns are sample, error"):

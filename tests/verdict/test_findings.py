@@ -57,6 +57,15 @@ def test_the_errors_decide_if_there_is_a_tolerance(shift, tolerance, fits):
     assert bool(verdict.advice) is (not fits)
 
 
+@pytest.mark.parametrize("place", [0.0, 0.1, 50.0])
+def test_draws_that_do_not_vary_are_called_so(place):
+    still = np.full((300, 2), place)
+    verdict = sc.check(still, standard_normal(2), tolerance=0.1, rng=0)
+    assert verdict.findings[0].text == "x[0]: the draws do not vary, the sd of the density is 1"
+    assert not any("larger sample" in advice for advice in verdict.advice)
+    assert sc.check(still, standard_normal(2), rng=0).fits is (False if place == 50 else None)
+
+
 def test_shares_count_where_there_is_a_tolerance(far_apart):
     for weights, fits in (([0.5, 0.5], True), ([0.75, 0.25], False)):
         x = far_apart.sample(800, 0, weights=weights)

@@ -138,7 +138,7 @@ def estimate_metric(x: np.ndarray, scores: np.ndarray, passes: int = 3) -> np.nd
         return (n * full + d * np.diag(np.diag(full))) / (d + n)
 
     if np.any(scores.std(axis=0) <= 1e-9 * np.abs(scores).mean(axis=0)):  # an edge: the score knows no width
-        return covariance(x) + np.diag(x.std(axis=0) == 0)
+        return covariance(x) + np.diag(np.ptp(x, axis=0) == 0)
     root = np.diag(np.sqrt(np.maximum(x.std(axis=0), 1e-150) / scores.std(axis=0)))
     for _ in range(passes):
         a = covariance(np.linalg.solve(root, x.T).T)

@@ -159,7 +159,7 @@ class AccuracyResult(Record):
     @property
     def largest(self) -> ParameterAccuracy | None:
         """The parameter with the largest error; None if no error is known."""
-        known = [record for record in self.parameters if np.isfinite(record.largest_error)]
+        known = [record for record in self.parameters if not np.isnan(record.largest_error)]
         return max(known, key=lambda record: record.largest_error, default=None)
 
     def answer(self, tolerance: float) -> bool | None:

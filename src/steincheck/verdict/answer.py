@@ -209,8 +209,8 @@ def compare(
         if table is not None:
             places = enumerate(zip(np.abs(table.error).tolist(), verdict.mode_descriptions, strict=True))
             errors += [(size, share_text(table, k, where)) for k, (size, where) in places]
-        finite = [error for error in errors if np.isfinite(error[0])]
-        largest = max(finite, key=lambda error: error[0], default=(np.nan, "no error is known"))
+        known = [error for error in errors if not np.isnan(error[0])]
+        largest = max(known, key=lambda error: error[0], default=(np.nan, "no error is known"))
         rows.append((str(name), *largest, ANSWERS[verdict.fits], *numbers))
     rows.sort(key=lambda row: np.nan_to_num(row[1], nan=np.inf))
     columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")

@@ -248,7 +248,8 @@ def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:
     wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
     many = len(tested.improbable_rows) > USUAL_TOLERANCE * len(case.values)
     wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
-    chance = wrong_numbers and not tested.rejected  # outside the tolerance, which no test finds wrong
+    still = any(finding.kind == "sd" and finding.estimate == 0 for finding in verdict.findings)
+    chance = wrong_numbers and not tested.rejected and not still  # outside the tolerance, no test finds why
     wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
     source = "chains" if chains else "unknown source" if case.sample.weight is None else "weighted"
     rules = [

@@ -422,7 +422,7 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
 def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
     """What walkers and weights say of the density, not yet compared with the tolerance.
 
-    Walkers do not start at improbable draws; the means and sds of the draws are those of all of them. Where
+    Walkers do not start at improbable draws, unless all are; the means and sds are those of all draws. Where
     the shape is wrong, the shares of the density are those that the walkers imply, not the draws; walkers
     that remember where they started do not know them either.
     """
@@ -431,6 +431,7 @@ def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Gener
     if known.improper or unknown or len(case.scored) < len(case.values):
         return Measured(_parameters(case, ()), table, remarks=(not_examined("accuracy"),))
     sample = case.sample.rows(np.setdiff1d(np.arange(len(case.values)), tested.improbable_rows))
+    sample = sample if len(sample.x) else case.sample
     shares = None if tested.wrong_shape else table
     found = accuracy_core(sample, case.target, known.modes, mode_table=shares, budget=case.budget, rng=rng)
     records, k_hat, remarks = found.parameters, None, remarks_of("not examined", *found.warnings)
@@ -454,6 +455,7 @@ def _parameters(case: Case, records: tuple[ParameterAccuracy, ...]) -> tuple[Par
     by_name = {item.parameter: item for item in records}
     mean = np.average(case.values, axis=0, weights=case.sample.weight)
     sd = np.sqrt(np.average((case.values - mean) ** 2, axis=0, weights=case.sample.weight))
+    sd[np.ptp(case.values, axis=0) == 0] = 0.0  # and not what the mean is rounded by
     columns = ("draws_mean", "draws_sd", "ess_bulk", "ess_tail", "r_hat")
     numbers = np.stack([mean, sd, *case.mixing], axis=1).tolist()
     return tuple(

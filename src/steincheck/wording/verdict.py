@@ -194,9 +194,11 @@ def mean_text(item: ParameterAccuracy) -> str:
 
 def sd_text(item: ParameterAccuracy) -> str:
     """A standard deviation that is off."""
+    known = interval_text(item.sd_interval)
+    if item.draws_sd == 0:
+        return f"{item.parameter}: the draws do not vary, the sd of the density is {known}"
     ratio = float(np.exp(abs(item.sd_error)))
     factor = f"{ratio:.3g}" if ratio < 2 else f"{ratio:.2g}"
-    known = interval_text(item.sd_interval)
     off = f"{factor} times too {'large' if item.sd_error > 0 else 'small'}"
     return f"{item.parameter}: sd of the draws {item.draws_sd:.3g}, of the density {known}: {off}"
 
@@ -263,6 +265,11 @@ def sampler_failure(verdict: Any, n_draws: int, false_alarm: float) -> str:
         f"the sampler does not fit the density (false alarms below {false_alarm:.0e}, {n_draws} draws); "
         f"the last {verdict.n} draws:\n{verdict}"
     )
+
+
+def sampler_still(names: Sequence[str], n_draws: int) -> str:
+    """A sampler that never moves along some coordinates."""
+    return f"the sampler does not move: {listed(names)} had one value in all {n_draws} draws of a batch"
 
 
 def sampler_undecided(accuracy: Any, n_draws: int, tolerance: float, evidence: float) -> str:
