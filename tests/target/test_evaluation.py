@@ -169,6 +169,21 @@ def test_nan_infinity_and_exceptions_are_no_points():
     assert str(density.raised) == "too far"
 
 
+@pytest.mark.parametrize("limit", [25, 60, 200, 300])
+def test_a_function_that_breaks_is_named_and_called_no_more(limit):
+    calls = []
+
+    def log_density(x):
+        calls.append(len(x))
+        if len(calls) > limit:
+            raise RuntimeError("boom")
+        return normal_log_density(x)
+
+    with pytest.raises(ValueError, match=r"`log_density` must not fail where it worked before.*: boom in a"):
+        sc.check(np.random.default_rng(0).normal(size=(300, 2)), sc.Target(log_density, dim=2))
+    assert len(calls) == limit + 2
+
+
 def test_differences_stop_where_a_shorter_step_bends_no_less():
     seen = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -124,11 +123,12 @@ def log_density_anywhere(log_density: Batch, x: np.ndarray) -> np.ndarray:
 
 
 def output_anywhere(
-    name: str, function: Callable[[np.ndarray], Any], x: np.ndarray, shape: tuple[int, ...]
+    name: str, function: Batch, x: np.ndarray, shape: tuple[int, ...], worked: np.ndarray | None = None
 ) -> tuple[np.ndarray, Exception | None]:
     """The output of a batch function, NaN in the rows where it raises, and the last exception if any.
 
-    Those rows are found by halving. `shape` is that of the output at one point.
+    Those rows are found by halving. `shape` is that of the output at one point. At `worked` the function is
+    known to have worked: if it raises there by now, it is the function that is broken, and not the points.
     """
     try:
         with np.errstate(all="ignore"):
@@ -138,6 +138,11 @@ def output_anywhere(
     except Exception as error:  # of the user's function: here it means "not a possible point"
         if len(x) <= 1:
             return np.full((len(x), *shape), np.nan), error
+        if worked is not None and (broken := output_anywhere(name, function, worked[None], shape)[1]):
+            raise ValueError(
+                f"`{name}` must not fail where it worked before: it raises {type(broken).__name__}: {broken} "
+                f"in a call with {len(x)} points, and again at x = {np.array2string(worked, threshold=8)}"
+            ) from error
         half = len(x) // 2
         first, first_error = output_anywhere(name, function, x[:half], shape)
         second, second_error = output_anywhere(name, function, x[half:], shape)
@@ -162,9 +167,10 @@ def call_batch(
             "per row; a function of one point needs vectorized=False in steincheck.Target; "
             f"{type(error).__name__}: {error}"
         ) from error
+    value = _as_floats(name, output, (len(x), *shape))
     dtype = np.asarray(as_host(output)).dtype
     eps = np.finfo(dtype if dtype.kind == "f" else float).eps
-    return _as_floats(name, output, (len(x), *shape)), float(eps)
+    return value, float(eps)
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -268,6 +274,7 @@ class CountedTarget:
         self._together = _Counted(both, self.budget)  # log p and score as columns (n, 1 + d)
         self.score_cost = 1 if target.has_score else 2 * target.dim + 1
         self.raised: Exception | None = None  # by the user's functions, the last one
+        self.worked: dict[str, np.ndarray] = {}  # a point at which each of the functions gave a number
         self.scored = False  # whether there was a finite score anywhere
         self._counting = counting_target(target, self.budget)
 
@@ -279,7 +286,8 @@ class CountedTarget:
     def score(self, x: np.ndarray) -> np.ndarray:
         """The score (..., d), NaN at points where it cannot be had."""
         function = partial(score_at, self._counting, proposal=True)
-        slope = self._output("score", function, x, x.shape[-1:], self.score_cost)
+        name = "score" if self.target.has_score else "log_density"
+        slope = self._output(name, function, x, x.shape[-1:], self.score_cost)
         good = np.isfinite(slope).all(axis=-1)
         self.scored |= bool(good.any())
         return np.where(good[..., None], slope, np.nan)
@@ -322,13 +330,16 @@ class CountedTarget:
             part, rows = np.split(rows, [max(1, int(size))])
             begin, before = time.perf_counter(), budget.made
             try:
-                output[part], raised = output_anywhere(name, function, points[part], shape)
+                worked = self.worked.get(name)
+                output[part], raised = output_anywhere(name, function, points[part], shape, worked)
             except OutOfBudget:  # for a score, or for points where the function may raise
                 budget.spent = True
                 break
             seconds = (time.perf_counter() - begin) / (budget.made - before)
             budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
+            for row in part[np.isfinite(output[part].reshape(len(part), -1)).all(axis=1)][:1]:
+                self.worked[name] = points[row]
         return output.reshape(*x.shape[:-1], *shape)
 
 

@@ -28,7 +28,7 @@ from ..moments.rays import impossible_draws
 from ..result import FluxResult, GofResult, Modes, ModeTable, ParameterAccuracy, among_all
 from ..stein.quadratic import QuadraticOptions, Streams, skew_warnings, widths_differ
 from ..target import Target, discontinuity, score_at, score_warnings, to_constrained
-from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, counting_target
+from ..target.evaluation import Budget, OutOfBudget, affordable_budget, as_budget, call_batch, counting_target
 from ..wording import draws as draws_words
 from ..wording import verdict as words
 from ..wording.numbers import mode_descriptions
@@ -70,7 +70,12 @@ class Case(NamedTuple):
     made: int = 0  #: evaluations when the step ended
 
     def end(self, step: str) -> int:
-        """The evaluations made so far; with `progress` a line on standard error says so."""
+        """The evaluations made so far; with `progress` a line on standard error says so.
+
+        Steps take points where the density raises for impossible ones, hence the first draw once more.
+        """
+        with suppress(OutOfBudget):
+            call_batch("log_density", self.counted.log_density, self.sample.x[:1])
         if self.progress and sys.stderr is not None:
             seconds = time.perf_counter() - self.budget.began
             sys.stderr.write(words.step_line(step, self.budget.made, seconds))
