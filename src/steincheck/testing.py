@@ -137,10 +137,9 @@ def assert_fits(
 def _moving_batch(draws: DrawsLike, target: Target) -> np.ndarray:
     """The draws (n, d) in the coordinates of the target; an AssertionError if one does not vary."""
     batch = to_unconstrained(draws, target).values
-    still = np.flatnonzero(np.ptp(batch, axis=0) == 0)
-    if len(still):
-        names = [target.coordinate_names[k] for k in still]
-        raise AssertionError(words.sampler_still(names, len(batch)))
+    for k in np.flatnonzero(np.ptp(batch, axis=0) == 0):
+        name = target.coordinate_names[k]
+        raise AssertionError(f"the sampler does not move: {name} has one value in all {len(batch)} draws")
     return batch
 
 

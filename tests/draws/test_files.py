@@ -116,6 +116,9 @@ def test_array_files(tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.savez(tmp_path / "one.npz", x=x)
     np.savez(tmp_path / "two.npz", x=x, mu=x[:, 0])
+    np.savez(tmp_path / "samples.npz", a=x, b=x)
+    with pytest.raises(ValueError, match=r"`key` must name one .* several samples: a, b of shapes \(3, 2\)"):
+        read_draws(tmp_path / "samples.npz")
     for name, key in [("x.npy", None), ("one.npz", None), ("two.npz", "x")]:
         np.testing.assert_array_equal(read_draws(tmp_path / name, key=key), x)
     assert read_draws(tmp_path / "two.npz").names == ("x[0]", "x[1]", "mu")

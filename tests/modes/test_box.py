@@ -112,6 +112,6 @@ def test_limits():
     target = numpy_mixture([[0.0, 0.0], [8.0, 0.0], [-8.0, 0.0]])
     with pytest.warns(UserWarning, match="there are more modes than `max_modes`"):
         assert len(box_search(target, (-10, 20), max_modes=2, rng=5)) == 2
-    with pytest.warns(UserWarning, match="`max_evaluations` reached"):
+    with pytest.warns(UserWarning, match="`max_evaluations` or `max_seconds` reached"):
         found = box_search(target, (-10, 20), max_evaluations=3000, rng=5)
     assert found.search.n_evaluations == 3000

@@ -191,13 +191,13 @@ class TestHostileTargets:
 class TestLimits:
     def test_the_number_of_evaluations_is_limited(self):
         target = sc.models.gaussian_mixture(20.0 * np.arange(10)[:, None])
-        with pytest.warns(UserWarning, match="ended early: `max_evaluations` reached"):
+        with pytest.warns(UserWarning, match="ended early: `max_evaluations` or `max_seconds` reached"):
             modes = find_modes(target, max_evaluations=2000, rng=0)
         assert modes.search.n_evaluations == 2000
 
     @pytest.mark.parametrize("limit", [{"max_evaluations": 1}, {"max_seconds": 1e-9}])
     def test_a_search_that_hardly_began_does_not_say_that_the_density_grows(self, limit):
-        words = f"`{next(iter(limit))}` was reached before a local optimisation converged"
+        words = "`max_evaluations` or `max_seconds` was reached before a local optimisation converged"
         with pytest.raises(ValueError, match=words):
             find_modes(sc.models.gaussian_mixture([[-3.0, 0], [3.0, 0]]), rng=0, **limit)
 

@@ -325,3 +325,4 @@ def test_shares_of_the_density_are_right_whatever_the_shape_of_the_draws():
     assert verdict.fits is False
     np.testing.assert_allclose(verdict.mode_table.implied, 0.5, atol=0.003)
     assert verdict.findings[0].kind == "mode share"
+    assert verdict.advice[1].startswith("check the weighted draws: tests of the shape reject too")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ def read_draws(paths: str | Path | Sequence[str | Path], *, key: str | None = No
         unpickled. ``.parquet`` (needs ``steincheck[parquet]``). ``.nc`` and ``.zarr``, as ArviZ writes them
         (needs ``steincheck[arviz]``).
     key : str, optional
-        Which array of an npz file; by default all, as a dict of arrays.
+        Which array of an npz file; by default all, as a dict of arrays. Arrays that may be several samples
+        are refused without it.
 
     Returns
     -------
@@ -76,12 +77,22 @@ def _read_file(path: Path, key: str | None) -> Draws:
                 known = f"{close_names(chosen, list(content))}, but {listed(list(content))}"
                 raise ValueError(f"it has no array {chosen!r}{known}")
             content = content[chosen]
+        elif kind == ".npz":
+            _refuse_doubtful_arrays(content)
         return read_any(content)
     except ImportError as error:
         extra = "parquet" if kind == ".parquet" else "arviz"
         raise ImportError(f"{kind} files need more packages: pip install 'steincheck[{extra}]'") from error
     except Exception as error:  # every package has its own kinds
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from None
+
+
+def _refuse_doubtful_arrays(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise where several arrays may be samples (n, d) as well as parameters (chain, draw, ...)."""
+    shapes = [array.shape for array in arrays.values()]
+    if min(map(len, shapes), default=0) > 1 and any(shape[0] > shape[1] for shape in shapes):
+        got = f"{listed(list(arrays))} of shapes {listed(shapes)}"
+        raise ValueError(f"`key` must name one of its arrays, which may be several samples: {got}")
 
 
 def _content(path: Path, kind: str) -> Any:

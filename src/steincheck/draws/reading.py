@@ -88,6 +88,8 @@ def read_as_draws(
         found = replace(found, weight=weights)
     if found.weight is not None and not found.weight.all():
         kept = found.weight > 0  # a draw of weight 0 may be anywhere, and adds nothing
+        if kept.sum() < minimum:
+            raise ValueError(f"`weights` must be positive for at least {minimum} draws, got {kept.sum()}")
         found = replace(
             found,
             values=found.values[kept],

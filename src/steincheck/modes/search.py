@@ -240,8 +240,8 @@ def as_box(bounds: Any, dim: int, modes: Any = None) -> np.ndarray | None:
     if modes is not None:
         raise ValueError("`bounds` is the box of the mode search: give `modes` or `bounds`, not both")
     box = as_pairs(bounds, dim)
-    for k in np.flatnonzero(~np.isfinite(box).all(axis=0)):
-        raise ValueError(f"`bounds` must be finite, coordinate {k} has {box[:, k].tolist()}")
+    for k in np.flatnonzero(~(np.abs(box) < 1e300).all(axis=0)):  # so that the width is finite
+        raise ValueError(f"`bounds` must be within 1e+300 of 0, coordinate {k} has {box[:, k].tolist()}")
     return box
 
 
@@ -395,7 +395,7 @@ def _why_no_mode(state: Search) -> tuple[SearchEnd, str]:
     if state.highest is not None and (state.endless or state.at_infinity(state.highest[1])):
         return "improper", words.no_mode_message("improper", _place(state))
     if density.budget.exhausted and state.rounds <= 1:
-        return density.budget.exhausted, words.no_mode_message("limit", density.budget.exhausted)
+        return density.budget.exhausted, words.no_mode_message("limit")
     if not density.scored:
         return "no mode", words.no_mode_message("not finite")
     if state.highest is None:

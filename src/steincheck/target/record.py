@@ -238,6 +238,8 @@ def from_jax(
     again = partial(from_jax, log_density, dim, example=example, **options, **maps)
     if example is not None:
         log_density, own_names = _flat_function(log_density, example)
+        if dim not in (None, len(own_names)):
+            raise ValueError(f"`dim` must be {len(own_names)}, as `example` has it, got {shown(dim)}")
         dim, options["names"] = len(own_names), names or own_names
     if dim is None:
         raise ValueError("`dim` must be given, or `example`, a point in the form that `log_density` takes")

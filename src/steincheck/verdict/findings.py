@@ -257,6 +257,7 @@ def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:
         (wrong_shares and any(g.moved for g in verdict.modes.symmetries), "labels"),
         (wrong_shares and weights is None, "start chains" if chains else "sample again"),
         (wrong_shares and weights is not None, "mode weights"),
+        (wrong_shares and weights is not None and tested.wrong_shape, "weighted shape"),
         (repairable or "flow" in kinds, "stuck"),
         (k_hat is not None and k_hat < 0.7, "p / q"),
         (chance, "few draws"),

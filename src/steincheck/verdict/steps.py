@@ -418,7 +418,7 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         harmless.append("stuck chains")  # weights have set the shares: they are a fact
     if tested.weights is not None and tested.weights.inconclusive_reason not in harmless:
         remarks += (Remark("reason", *weight_reason_and_remedy(tested.weights)),)
-    if case.settings["tolerance"] is not None and answer is None:
+    if case.settings["tolerance"] is not None and case.valid and answer is None:
         remarks += (reason("tolerance", tolerance=case.tolerance),)
     made = case.end("accuracy")
     return found._replace(answer=answer, remarks=remarks, made=made)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 SEARCH_ENDS = {
     "complete": "no mode of weight above 1/1000 was new in the last round",
     "max_modes": "there are more modes than `max_modes` of `find_modes`",
-    "max_evaluations": "`max_evaluations` reached",
+    "max_evaluations": "`max_evaluations` or `max_seconds` reached",
     "max_seconds": "`max_seconds` reached",
     "one round": "all starts were climbed from",
 }
 WHY_NO_MODE = {
     "raises": "the target raises {}",
     "not finite": "the density or its score is 0 or not finite at all starts; begin inside its support",
-    "limit": "`{}` was reached before a local optimisation converged",
+    "limit": "`max_evaluations` or `max_seconds` was reached before a local optimisation converged",
     "not converged": "no local optimisation converged",
     "improper": "the density does not fall off near {}: it is improper, or its sign is reversed",
     "grows": "the density grows towards {}",
@@ -238,7 +238,8 @@ def weight_reason_and_remedy(result: FluxResult) -> tuple[str, str]:
 
 
 ACCURACY_ENDS = {
-    "max_evaluations": "accuracy: `max_evaluations` ended the walkers after {n_transitions} transitions",
+    "max_evaluations": "accuracy: `max_evaluations` or `max_seconds` ended the walkers after {n_transitions} "
+    "transitions",
     "max_rounds": "accuracy: intervals are rough after {n_transitions} transitions; give `max_evaluations`",
     "low acceptance": "accuracy: only {acceptance:.0%} of the moves were accepted; no numbers are given",
     "unknown shares": "accuracy: the shares of the modes are unknown, hence no means over all of them",

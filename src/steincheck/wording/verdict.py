@@ -71,7 +71,8 @@ REASONS = {  # why a non-rejection is inconclusive, and what to do about it
     ),
     "tolerance": (
         "some errors have no value, or an interval that is not within {tolerance:g}, and none is outside",
-        "allow more evaluations of the density, or take more draws; with heavy tails there may be no value",
+        "take more draws, allow more evaluations if a limit ended the walkers, or leave out `tolerance` so "
+        "that the tests decide",
     ),
     "unknown modes": (
         "some weights could not be tested, as {n} of {examined} draws belong to unknown modes, for example "
@@ -239,6 +240,8 @@ ADVICE = {
     "switching), and quantities that do not depend on the labels do not depend on the shares",
     "mode weights": "weight the draws: `check(draws, target, weights=verdict.importance_weights)` has the "
     "mode shares of the density",
+    "weighted shape": "check the weighted draws: tests of the shape reject too, and weights repair the mode "
+    "shares alone; if these still reject, sample again from every mode (at `verdict.starting_points`)",
     "stuck": "use a sampler that moves between modes, such as tempering or sequential Monte Carlo",
     "start chains": "start chains in every mode (at `verdict.starting_points`), then check again",
     "sample again": "sample again from every mode (at `verdict.starting_points`), then check again",
@@ -265,11 +268,6 @@ def sampler_failure(verdict: Any, n_draws: int, false_alarm: float) -> str:
         f"the sampler does not fit the density (false alarms below {false_alarm:.0e}, {n_draws} draws); "
         f"the last {verdict.n} draws:\n{verdict}"
     )
-
-
-def sampler_still(names: Sequence[str], n_draws: int) -> str:
-    """A sampler that never moves along some coordinates."""
-    return f"the sampler does not move: {listed(names)} had one value in all {n_draws} draws of a batch"
 
 
 def sampler_undecided(accuracy: Any, n_draws: int, tolerance: float, evidence: float) -> str:
