@@ -60,8 +60,10 @@ def test_the_errors_decide_if_there_is_a_tolerance(shift, tolerance, fits):
 @pytest.mark.parametrize("place", [0.0, 0.1, 50.0])
 def test_draws_that_do_not_vary_are_called_so(place):
     still = np.full((300, 2), place)
-    verdict = sc.check(still, standard_normal(2), tolerance=0.1, rng=0)
-    assert verdict.findings[0].text == "x[0]: the draws do not vary, the sd of the density is 1"
+    named = {"alpha": still[:, 0], "beta": still[:, 1]}
+    verdict = sc.check(named, standard_normal(2), tolerance=0.1, rng=0)
+    assert verdict.names == ("alpha", "beta")  # of the draws, as the target has none
+    assert verdict.findings[0].text == "alpha: the draws do not vary, the sd of the density is 1"
     assert not any("larger sample" in advice for advice in verdict.advice)
     assert sc.check(still, standard_normal(2), rng=0).fits is (False if place == 50 else None)
 
@@ -82,7 +84,7 @@ def test_an_error_at_the_tolerance_cannot_be_told():
     assert edge > abs(verdict.accuracy[0].mean_error)
     again = sc.check(x, target, modes=[[0.0]], tolerance=edge, rng=0)
     assert again.fits is None
-    assert again.advice[0].startswith("allow more evaluations of the density, or take more draws")
+    assert again.advice[0].startswith("take more draws, allow more evaluations if a limit")
 
 
 @pytest.mark.parametrize(("gap", "n"), [(3.2, 1000), (4.0, 2000), (5.0, 1000)])

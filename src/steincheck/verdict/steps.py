@@ -112,6 +112,8 @@ def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     read = to_unconstrained(
         arguments["draws"], target, weights=settings["weights"], log_weights=settings["log_weights"]
     )
+    if target.names is None and target.constrained_names is None:
+        target = replace(target, names=read.names)
     if log_q is not None and read.weight is not None:
         raise ValueError("`log_q` and weights must not both be given: the weights of draws from q are p / q")
     if log_q is not None:
