@@ -45,7 +45,7 @@ class Target:
     hessian : callable, optional
         Batch function (n, d) -> (n, d, d): second derivatives of log p.
     names : sequence of str, optional
-        One name per coordinate.
+        One name per coordinate; where there are none `check` takes those of the draws.
     sample : callable, optional
         ``sample(n, rng) -> (n, d)``: exact independent draws, for models where they exist.
     jax_log_density : callable, optional
