@@ -34,16 +34,17 @@ def odd_anchors(modes):
     return Anchors(centres, covariances, np.linspace(-1, 1, count), np.repeat(np.arange(len(modes)), 2))
 
 
-def arcs():
-    """Two thin arcs, |x - centre| about 3 with the angle von Mises about up and down."""
+def arcs(xp=np):
+    """Two thin arcs, |x - centre| about 3 with the angle von Mises about up and down, in NumPy or JAX."""
 
     def log_density(x):
         parts = []
         for centre, way, weight in ((-8.0, 1, 0.6), (8.0, -1, 0.4)):
-            z = x - [centre, 0.0]
-            r = np.linalg.norm(z, axis=1)
-            parts.append(np.log(weight) - 0.5 * ((r - 3) / 0.1) ** 2 + 3.0 * way * z[:, 1] / r - np.log(r))
-        return np.logaddexp(*parts)
+            z = x - xp.array([centre, 0.0])
+            r = xp.linalg.norm(z, axis=-1)
+            angle = 3.0 * way * z[..., 1] / r
+            parts.append(np.log(weight) - 0.5 * ((r - 3) / 0.1) ** 2 + angle - xp.log(r))
+        return xp.logaddexp(*parts)
 
     def sample(n, rng, weight=0.6):
         left = rng.uniform(size=n) < weight
@@ -51,7 +52,7 @@ def arcs():
         r = 3 + 0.1 * rng.normal(size=n)
         return np.column_stack([np.where(left, -8, 8) + r * np.cos(angle), r * np.sin(angle)])
 
-    target = sc.Target(log_density, dim=2)
+    target = (sc.Target if xp is np else sc.from_jax)(log_density, dim=2)
     # on |z| = 3 the top of each arc; the term -log r moves it by 0.003
     return target, sample, as_modes([[-8.0, 3.0 - 0.01 / 3], [8.0, 0.01 / 3 - 3.0]], target)
 

@@ -4,8 +4,10 @@ import time
 from contextlib import suppress
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from flux_problems import arcs
 
 import steincheck as sc
 from steincheck.target import evaluation
@@ -52,6 +54,21 @@ def test_max_evaluations_holds_in_check_and_repeats_it(options, given):
         verdict = sc.check(x, density.target, modes=density.modes if given else None, **limits)
         assert density.made <= budget
         assert sc.check(x, density.target, **verdict.settings).to_json() == verdict.to_json()
+
+
+def test_chains_of_anchors_count_where_score_and_log_density_are_one_program(monkeypatch):
+    target, sample, modes = arcs(jnp)
+    real, made = evaluation.call_shared, []
+
+    def call(function, x):
+        made.append(0 if isinstance(function, evaluation._Counted) else len(x))
+        return real(function, x)
+
+    monkeypatch.setattr(evaluation, "call_shared", call)
+    x = sample(500, np.random.default_rng(0))
+    verdict = sc.check(x, target, modes=modes, max_evaluations=123_008, max_seconds=None)
+    assert verdict.tests["weights"].efficiency > 0.7  # by the anchors that the chains made
+    assert sum(step.made for step in verdict.evaluations) == sum(made) <= 123_008
 
 
 @pytest.mark.slow

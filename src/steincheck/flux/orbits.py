@@ -59,14 +59,15 @@ def local_anchors(
     """
     chain_stream, cluster_stream = rng.spawn(2)
     count = len(modes)
-    cost = 60 * (1 + 16 * CountedTarget(target).score_cost)  # of 60 transitions with 16 scores each
+    density = CountedTarget(target, budget)
+    cost = 60 * (1 + 16 * density.score_cost)  # of 60 transitions with 16 scores each
     # with four anchors in ten dimensions 8 are enough to fit
     n_walkers = int(min(np.clip(1024 // count, 8, 64), budget.left / 4 // (count * cost)))
     if n_walkers < 8:
         return None
     single = mode_anchors(modes)
     parts = []
-    for k, cloud in enumerate(local_chains(target, modes, n_walkers, chain_stream)):
+    for k, cloud in enumerate(local_chains(density, modes, n_walkers, chain_stream)):
         home = cloud[single.largest(cloud) == k]
         fitted = _fitted_gaussians(home, len(cloud), modes.covariances[k], n_anchors, cluster_stream)
         parts.append(fitted or Gaussians(single.centres[[k]], single.covariances[[k]], np.zeros(1)))
@@ -113,8 +114,8 @@ def fit_mixture(x: np.ndarray, share: np.ndarray, floor: float) -> Gaussians | N
     return fitted
 
 
-def local_chains(target: Target, modes: Modes, n_walkers: int, rng: np.random.Generator) -> np.ndarray:
-    """Points (M, 30 * walkers, d) of Hamiltonian chains that start at the modes.
+def local_chains(density: CountedTarget, modes: Modes, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Points (M, 30 * size, d) of Hamiltonian chains, `size` per mode, that start at the modes.
 
     The first half of the 60 transitions adapts the step. Transitions alternate between two metrics: the
     inverse Hessian of the mode, good where the mode is an ellipse however narrow, and a multiple of the
@@ -124,15 +125,14 @@ def local_chains(target: Target, modes: Modes, n_walkers: int, rng: np.random.Ge
     roots = symmetric_roots(modes.covariances).root
     metrics = (roots, np.eye(d) * np.linalg.eigvalsh(roots)[:, :1, None])
     steps = np.array([np.full(count, 0.5), np.ones(count)])
-    density = CountedTarget(target)
     # near the mode: low energy, so that no chain is flung into another
-    x = modes.locations[:, None] + 0.1 * rng.standard_normal((count, n_walkers, d)) @ roots
+    x = modes.locations[:, None] + 0.1 * rng.standard_normal((count, size, d)) @ roots
     kept = []
     with np.errstate(all="ignore"):  # a trajectory that runs away is rejected
         walkers = Walkers(x, *density.log_density_and_score(x))
         for transition in range(60):
             parity = transition % 2
-            stride = steps[parity][:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(count, n_walkers, 1)))
+            stride = steps[parity][:, None, None] * np.exp(rng.uniform(-0.5, 0.2, size=(count, size, 1)))
             trajectory = Trajectory(metrics[parity], stride, 16)
             walkers, accepted = hamiltonian_transition(walkers, density, trajectory, rng)
             adapting = transition < 30
@@ -175,9 +175,8 @@ def _leads_further(target: Target, modes: Modes, z: np.ndarray, basis: np.ndarra
     unlisted = np.array([np.min(np.sum((z - point) ** 2, axis=1)) > 1 for point in ahead])
     here = np.repeat(modes.log_density, len(both))
     along = np.tile(both / np.linalg.norm(both, axis=1, keepdims=True), (len(z), 1))
-    before, there, behind = (
-        log_density_at(target, (ahead + shift * along) @ root.T, proposal=True) for shift in (-1, 0, 1)
-    )
+    points = [(ahead + shift * along) @ root.T for shift in (-1, 0, 1)]
+    before, there, behind = (log_density_at(target, x, proposal=True) for x in points)
     another = unlisted & (there > here - MAX_DROP) & (there > np.maximum(before, behind))
     # modes that are 7 nats lower have 1/1000 of the weight of the highest
     return bool(np.any(another & (there > modes.log_density.max() - 7)))

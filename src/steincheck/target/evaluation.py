@@ -361,9 +361,14 @@ class _Counted:
 
 
 def counting_target(target: Target, budget: Budget) -> Target:
-    """The target with functions that count their evaluations, and raise beyond the budget."""
-    score = None if target.score is None else _Counted(target.score, budget)
-    return replace(target, log_density=_Counted(target.log_density, budget), score=score)
+    """The target with functions that count their evaluations, once, and raise beyond the budget."""
+
+    def counted(function: Batch) -> Batch:
+        known = isinstance(function, _Counted) and function.budget is budget
+        return function if known else _Counted(function, budget)
+
+    score = None if target.score is None else counted(target.score)
+    return replace(target, log_density=counted(target.log_density), score=score)
 
 
 def call_shared(function: Batch, x: np.ndarray) -> Any:
