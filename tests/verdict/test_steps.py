@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from harness import assert_level
+from scipy import stats
 
 from steincheck.result import GofResult
 from steincheck.verdict.steps import close_to_level, combine
@@ -40,6 +41,23 @@ def test_the_level_is_kept_whatever_the_dependence():
         pvalues = {str(j): (4 * u - k) / 4 if j == k else 0.25 + 0.75 * rng.uniform() for j in range(4)}
         decisions.append(bool(combine(results(pvalues), 0.05).rejected))
     assert_level(np.array(decisions), 0.05, exact=True)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_the_second_look_adds_nothing_to_the_level(m):
+    """One of m tests, of infinitely many replicates a uniform p-value, of which 1000 and 10,000 are drawn.
+
+    Given k of 999 replicates beyond the statistic, that p-value is Beta(k + 1, 1000 - k).
+    """
+    k = np.arange(999)
+    below = (k + 1) / 1000 <= 0.05 / m
+    rejects = below.astype(float)
+    for i in k:
+        tests = {"a": GofResult("a", 0.0, (i + 1) / 1000, np.zeros(999), 100, 2)}
+        if close_to_level(combine(tests | results({str(j): 1.0 for j in range(1, m)}), 0.05)):
+            rejects[i] = stats.betabinom.cdf(np.floor(10_000 * 0.05 / m) - 1, 9999, i + 1, 1000 - i)
+    assert 0 < (rejects != below).sum() < 100
+    assert 0.05 / m - 1e-4 < rejects.sum() / 1000 < 0.05 / m + 1e-5  # 500 / 3 is no whole number
 
 
 def test_replicates_go_on_where_the_adjusted_pvalue_is_close_to_the_level():
