@@ -43,7 +43,8 @@ def calibrate(
 
     With exact draws of the target the rate at level alpha should be at most alpha, and p-values uniform or
     larger. With draws of another distribution the rate is the power against it. `check` rejects without a
-    p-value where a fact says that draws do not fit, such as a chain that is stuck: at every level.
+    p-value where a fact says that draws do not fit, such as chains that change mode too rarely and have wrong
+    shares: at every level.
 
     Parameters
     ----------

@@ -48,8 +48,20 @@ def test_the_summary_has_one_row_per_parameter(comparison):
     assert np.isnan(narrow["r_hat"]).all()
 
 
+def test_without_a_seed_the_numbers_are_those_of_seed_0():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    options = {"modes": [[0.0, 0.0]]}
+    compared, seeded = (sc.compare({1: x}, jax_normal(), **options, rng=rng) for rng in (None, 0))
+    assert list(compared.verdicts) == ["1"]
+    assert compared.verdicts["1"].to_json() == seeded.verdicts["1"].to_json()
+    own, again = (sc.estimate_accuracy(x, jax_normal(), **options, rng=rng) for rng in (None, 0))
+    assert own.to_json() == again.to_json()
+
+
 def test_compare_names_what_is_wrong():
     x = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match=r"`samples` must have names that differ as text, got \[1, '1'\]"):
+        sc.compare({1: x, "1": x}, jax_normal())
     with pytest.raises(TypeError, match=r"sample 'a': .*unexpected keyword argument 'foo'"):
         sc.compare({"a": x}, jax_normal(), foo=1)
     with pytest.raises(ValueError, match="sample 'b': `draws` must have shape"):

@@ -66,6 +66,7 @@ def estimate_accuracy(
         rounds of 10, 20 and 40 transitions, about 20,000 to 100,000 evaluations, with a limit after at most
         five.
     rng : int, Generator or SeedSequence, optional
+        By default the seed 0, so that the same draws get the same numbers.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def estimate_accuracy(
     """
     require_target(target)
     budget = as_budget(max_evaluations, None)
-    search, walk = seeded(rng)[0].spawn(2)
+    search, walk = seeded(0 if rng is None else rng)[0].spawn(2)
     sample = read_sample(draws, target, weights=weights, log_weights=log_weights, minimum=20)
     known, _, told = known_modes(modes, target, sample, None, rng=search)
     sample = sample._replace(scores=score_at(target, sample.x))

@@ -18,7 +18,7 @@ from ..typing import BoundsLike, DrawsLike, ModesLike
 from ..wording.numbers import ANSWERS
 from ..wording.verdict import mean_text, sd_text, share_text
 from .findings import as_verdict
-from .steps import find_known_modes, measure, read_case, run_tests
+from .steps import measure, modes_of_case, read_case, run_tests
 
 
 @np.errstate(under="ignore")  # whatever the user has set
@@ -85,7 +85,8 @@ def check(
     max_evaluations : int, optional
         Points at which the density may be evaluated, everything included; the draws are always.
     max_seconds : float or None
-        Seconds after which nothing more is evaluated. With None a verdict never depends on the clock.
+        Turned at the start into a number of evaluations, by the time of the first ones; a cheap density is
+        not limited, and the draws are always evaluated. With None a verdict never depends on the clock.
     progress : bool, optional
         Show the progress of the mode search, by default on a terminal; with True also a line per step.
     rng : int, Generator or SeedSequence, optional
@@ -121,11 +122,11 @@ def check(
     check_switch(progress, "progress", optional=True)
     box = as_box(bounds, target.dim, modes)
     settings = recorded(**arguments | {"rng": integer_seed(0 if rng is None else rng)})
-    streams = np.random.default_rng(settings["rng"]).spawn(4)
-    case = read_case(arguments, settings, streams[3])
-    known = find_known_modes(case, box, streams[0])
-    tested = run_tests(case, known, streams[1])
-    measured = measure(case, known, tested, streams[2])
+    for_modes, for_tests, for_accuracy, for_support = np.random.default_rng(settings["rng"]).spawn(4)
+    case = read_case(arguments, settings, for_support)
+    known = modes_of_case(case, box, for_modes)
+    tested = run_tests(case, known, for_tests)
+    measured = measure(case, known, tested, for_accuracy)
     return as_verdict(case, known, tested, measured)
 
 
@@ -169,7 +170,7 @@ def compare(
     target : Target
         The density of all of them.
     rng : int, Generator or SeedSequence, optional
-        Every sample is checked with the same seed.
+        Every sample is checked with the same seed, by default 0.
     **options
         Passed on to `check`.
 
@@ -193,11 +194,14 @@ def compare(
         raise TypeError(f"`samples` must map names to draws, got {type(samples).__name__}")
     if not samples:
         raise ValueError("`samples` must hold at least one sample, got none")
-    seed = integer_seed(rng)
+    by_name = {str(name): draws for name, draws in samples.items()}
+    if len(by_name) < len(samples):
+        raise ValueError(f"`samples` must have names that differ as text, got {list(samples)!r}")
+    seed = integer_seed(0 if rng is None else rng)
     verdicts, rows = {}, []
-    for name, draws in samples.items():
+    for name, draws in by_name.items():
         try:
-            verdict = verdicts[str(name)] = check(draws, target, rng=seed, **options)
+            verdict = verdicts[name] = check(draws, target, rng=seed, **options)
         except (TypeError, ValueError) as error:
             raise type(error)(f"sample {name!r}: {error}") from error
         sizes = [item.ess_bulk for item in verdict.accuracy if np.isfinite(item.ess_bulk)]
@@ -211,7 +215,7 @@ def compare(
             errors += [(size, share_text(table, k, where)) for k, (size, where) in places]
         known = [error for error in errors if not np.isnan(error[0])]
         largest = max(known, key=lambda error: error[0], default=(np.nan, "no error is known"))
-        rows.append((str(name), *largest, ANSWERS[verdict.fits], *numbers))
+        rows.append((name, *largest, ANSWERS[verdict.fits], *numbers))
     rows.sort(key=lambda row: np.nan_to_num(row[1], nan=np.inf))
     columns = ("sample", "error", "worst", "answer", "pvalue", "n", "ess")
     return Comparison({row[0]: verdicts[row[0]] for row in rows}, Table(columns, tuple(rows)))

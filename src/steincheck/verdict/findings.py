@@ -25,18 +25,18 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
     """The answer, and everything that is known about it in words."""
     steps = _evaluations(case, known, tested, measured)
     remarks = [*case.remarks, *known.remarks, *tested.remarks, *measured.remarks]
-    limit, enough = case.settings["max_evaluations"], sum(max(step[1:]) for step in steps)
-    if limit is not None and limit < enough:
-        remarks.append(not_examined("limit", limit=limit, enough=enough))
+    limit, usual = case.settings["max_evaluations"], sum(max(step[1:]) for step in steps)
+    if limit is not None and limit < usual:
+        remarks.append(not_examined("limit", limit=limit, usual=usual))
     kinds = get_args(RemarkKind)  # per kind each text once, with its remedy
     texts = {kind: {one.text: one.remedy for one in remarks if one.kind == kind} for kind in kinds}
     remedies = texts["reason"]
     fits = measured.answer  # by the errors if there is a tolerance, by tests and facts otherwise
     if case.settings["tolerance"] is None:
-        fact = len(tested.improbable_rows) or (tested.stuck and measured.wrong_shares.any())
-        fits = False if tested.rejected or fact else None if remedies else True
+        fact = len(tested.improbable_rows) or (tested.weights_untested and measured.wrong_shares.any())
+        unless_wrong = None if remedies else True
+        fits = False if tested.rejected or fact else unless_wrong
     mode, weights = _mode_of_draws_and_weights(case, known, tested, measured)
-
     verdict = Verdict(
         fits=fits,
         tests=tested.tests,
@@ -68,7 +68,7 @@ def as_verdict(case: Case, known: CaseModes, tested: Tested, measured: Measured)
 def _evaluations(
     case: Case, known: CaseModes, tested: Tested, measured: Measured
 ) -> tuple[StepEvaluations, ...]:
-    """Per step the evaluations that leave nothing out, and those made."""
+    """Per step the evaluations that usually leave nothing out, and those made."""
     n, cost = len(case.values), case.score_cost
     planned = {
         "draws": n * (1 + cost) + COSTS["support"],
@@ -90,8 +90,8 @@ def all_findings(case: Case, known: CaseModes, tested: Tested, measured: Measure
         found = [*shares, *errors, *([] if explained else shape_findings(tested, several=several))]
         if "chains" in tested.rejected:
             chains = tested.tests["chains"]
-            single = chains.chains.n_chains == 1
-            name = "beginnings" if chains.starts_differ else "quarter" if single else "chain"
+            part = "quarter" if chains.chains.n_chains == 1 else "chain"
+            name = "beginnings" if chains.starts_differ else part
             text = words.FINDINGS[name].format(chain=chains.odd_chain)
             found.append(Finding("chains", pvalue=tested.adjusted_pvalues["chains"], text=text))
     rows = tested.improbable_rows
@@ -103,7 +103,7 @@ def all_findings(case: Case, known: CaseModes, tested: Tested, measured: Measure
 def share_findings(case: Case, tested: Tested, measured: Measured) -> list[Finding]:
     """Wrong shares: those that the test finds; with a tolerance, or without a test, those that exceed it."""
     flux, table, wrong = tested.weights, measured.mode_table, measured.wrong_shares
-    by_fact = tested.stuck or case.settings["tolerance"] is not None
+    by_fact = tested.weights_untested or case.settings["tolerance"] is not None
     if flux is None or not (by_fact or "weights" in tested.rejected):
         return []
     if table is None or flux.mode_pvalues is None:
@@ -244,21 +244,22 @@ def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:
     weights, k_hat = verdict.importance_weights, verdict.k_hat
     chains = case.sample.chain is not None
     warm_up = "chains" in kinds and tested.tests["chains"].starts_differ
-    repairable = tested.stuck and weights is not None
+    repairable = tested.weights_untested and weights is not None
     wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
     many = len(tested.improbable_rows) > USUAL_TOLERANCE * len(case.values)
     wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
     still = any(finding.kind == "sd" and finding.estimate == 0 for finding in verdict.findings)
     chance = wrong_numbers and not tested.rejected and not still  # outside the tolerance, no test finds why
     wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
-    source = "chains" if chains else "unknown source" if case.sample.weight is None else "weighted"
+    independent = "unknown source" if case.sample.weight is None else "weighted"
+    source = "chains" if chains else independent
     rules = [
         (warm_up, "warm-up"),
         (wrong_shares and any(g.moved for g in verdict.modes.symmetries), "labels"),
         (wrong_shares and weights is None, "start chains" if chains else "sample again"),
         (wrong_shares and weights is not None, "mode weights"),
         (wrong_shares and weights is not None and tested.wrong_shape, "weighted shape"),
-        (repairable or "flow" in kinds, "stuck"),
+        (repairable or "flow" in kinds, "few changes"),
         (k_hat is not None and k_hat < 0.7, "p / q"),
         (chance, "few draws"),
         (wrong_draws and not (warm_up or chance), source if case.log_q is None else "approximation"),

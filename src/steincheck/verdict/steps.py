@@ -88,7 +88,9 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
     `settings` are those of the arguments of `check` that give the verdict again.
     """
     case = _evaluate(arguments, settings)
-    sample, warnings, unseen = case.sample, [*case.sample.warnings], [not_examined("score")]
+    sample = case.sample
+    warnings = [*sample.warnings]
+    unseen = [not_examined("score")]
     with suppress(OutOfBudget):
         warnings += score_warnings(case.counted, sample.x, check=settings["check_score"])
         unseen = []
@@ -96,7 +98,8 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
     remarks = [Remark("reason", *texts) for texts in draws_words.order_reasons(sample.order)]
     if case.read.axes_swapped and sample.chain is not None and not sample.order.equal:
         remarks = [reason("swapped axes")]
-    valid, edges = not remarks, _support_remarks(case, rng)
+    valid = not remarks
+    edges = _support_remarks(case, rng)
     remarks += edges
     if sample.effective_size < MIN_DRAWS:
         remarks.append(reason("few draws", n=sample.effective_size, least=MIN_DRAWS))
@@ -109,9 +112,8 @@ def read_case(arguments: Mapping[str, Any], settings: dict[str, Any], rng: np.ra
 def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     """The draws with their log densities, and as many of their scores as the budget allows."""
     target, log_q = arguments["target"], settings["log_q"]
-    read = to_unconstrained(
-        arguments["draws"], target, weights=settings["weights"], log_weights=settings["log_weights"]
-    )
+    weights: dict[str, Any] = {name: settings[name] for name in ("weights", "log_weights")}
+    read = to_unconstrained(arguments["draws"], target, **weights)
     if target.names is None and target.constrained_names is None:
         target = replace(target, names=read.names)
     if log_q is not None and read.weight is not None:
@@ -123,18 +125,27 @@ def _evaluate(arguments: Mapping[str, Any], settings: dict[str, Any]) -> Case:
     if np.isfinite(budget.max_evaluations):  # this number repeats the run, whatever the clock says
         settings = settings | {"max_evaluations": int(budget.max_evaluations), "max_seconds": None}
     counted = counting_target(target, budget)
-    sample = evaluate_sample(
-        read, counted, independent=settings["independent"], known=arguments["log_density"]
-    )
+    known = arguments["log_density"]
+    sample = evaluate_sample(read, counted, independent=settings["independent"], known=known)
     sample, scored = _with_scores(sample, counted, budget)
     values, names = to_constrained(sample.x, target)
-    mixing = np.full((3, len(names)), np.nan)
-    if sample.chain is not None:
-        mixing = convergence(values, sample.chain)
-    given = (settings, arguments["progress"], target, counted, budget, read)
-    cost = 1 if target.has_score else 2 * target.dim
-    tolerance = settings["tolerance"] or USUAL_TOLERANCE  # positive, if given
-    return Case(*given, sample, log_q, values, names, mixing, scored, cost, tolerance)
+    no_chains = np.full((3, len(names)), np.nan)
+    return Case(
+        settings=settings,
+        progress=arguments["progress"],
+        target=target,
+        counted=counted,
+        budget=budget,
+        read=read,
+        sample=sample,
+        log_q=log_q,
+        values=values,
+        names=names,
+        mixing=no_chains if sample.chain is None else convergence(values, sample.chain),
+        scored=scored,
+        score_cost=1 if target.has_score else 2 * target.dim,
+        tolerance=settings["tolerance"] or USUAL_TOLERANCE,  # positive, if given
+    )
 
 
 def _with_scores(sample: Sample, target: Target, budget: Budget) -> tuple[Sample, np.ndarray]:
@@ -165,14 +176,17 @@ class CaseModes(NamedTuple):
     """The modes of the density, and the draws that may be tested with them."""
 
     modes: Modes
-    rows: np.ndarray
+    rows: np.ndarray  #: of the draws that are tested, those held out are not
     remarks: tuple[Remark, ...]
     improper: bool = False  #: whether the search says that the density is
     made: int = 0  #: evaluations when the step ended
 
 
-def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generator) -> CaseModes:
-    """The modes given or found from held-out draws; without any, the spread of the draws stands in."""
+def modes_of_case(case: Case, box: np.ndarray | None, rng: np.random.Generator) -> CaseModes:
+    """The modes given or found from held-out draws; without any, the spread of the draws stands in.
+
+    Tests alone leave held-out draws out: improbable draws and accuracy take all.
+    """
     x, target, budget = case.sample.x, case.target, case.budget
     if case.settings["modes"] is not None:
         given, unseen = spread_as_mode(x), "given modes"
@@ -194,7 +208,7 @@ def find_known_modes(case: Case, box: np.ndarray | None, rng: np.random.Generato
         remarks.append(not_examined("modes not found"))
     else:
         why = reason("no mode", message=search.message)
-        ended = search.reason in ("max_evaluations", "max_seconds")  # no obstacle to the tests of the shape
+        ended = search.reason == "max_evaluations"  # no obstacle to the tests of the shape
         remarks.append(why._replace(kind="not examined") if ended else why)
         found = replace(spread_as_mode(x[held] if len(held) else x), search=search)
     improper = search.reason == "improper"
@@ -210,8 +224,8 @@ class Tested(NamedTuple):
     rejected: set[str]  #: names of the tests that reject
     wrong_shape: bool  #: whether a test of the shape rejects
     weights: FluxResult | None  #: the test of the mode weights, if it ran
-    stuck: bool  #: whether chains change mode too rarely for a test of the mode weights
-    improbable_rows: np.ndarray = np.arange(0)  #: draws of negligible probability
+    weights_untested: bool  #: whether chains change mode too rarely for a test of the mode weights
+    improbable_rows: np.ndarray = np.arange(0)  #: draws of negligible probability, among all of them
     remarks: tuple[Remark, ...] = ()
     made: int = 0  #: evaluations when the step ended
 
@@ -239,8 +253,8 @@ def combine(tests: Mapping[str, GofResult], alpha: float) -> Tested:
     rejected = {name for name, p in adjusted.items() if p <= alpha}
     wrong_shape = not rejected.isdisjoint(("kernel", "moments"))
     flux: Any = tests.get("weights")
-    stuck = flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
-    return Tested(dict(tests), adjusted, float(alpha), rejected, wrong_shape, flux, stuck)
+    untested = flux is not None and flux.chains is not None and bool(np.isnan(flux.pvalue))
+    return Tested(dict(tests), adjusted, float(alpha), rejected, wrong_shape, flux, untested)
 
 
 def close_to_level(tested: Tested) -> list[str]:
@@ -370,8 +384,9 @@ def _shape_tests(case: Case, rows: np.ndarray, modes: Modes) -> tuple[dict[str, 
     units = modes if widths_differ(modes) else None  # of each mode, or of the average covariance
 
     def kernel_test(n_resamples: int, rng: np.random.Generator) -> GofResult:
-        options = QuadraticOptions(bootstrap="blocks", n_resamples=n_resamples + 1)
-        aggregation = Aggregation(n_level_resamples=n_resamples + 1, alpha=case.settings["alpha"])
+        size = n_resamples + 1  # of both sets: in the others the draws themselves are one of the replicates
+        options = QuadraticOptions(bootstrap="blocks", n_resamples=size)
+        aggregation = Aggregation(n_level_resamples=size, alpha=case.settings["alpha"])
         common: dict[str, Any] = {"whiten": whiten, "modes": units, "blocks": blocks}
         return ksdagg_core(part.rows(some), options, aggregation, Streams(*rng.spawn(7)), **common)[0]
 
@@ -409,11 +424,12 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
         error = table.error[:, None]
         low, high = (error + wider * (table.error_interval - error)).T
         wrong = (low > case.tolerance) | (high < -case.tolerance)
-        within = np.all(np.abs(table.error_interval) <= case.tolerance)
-        right = False if wrong.any() else True if within else None
+        within = True if np.all(np.abs(table.error_interval) <= case.tolerance) else None
+        right = False if wrong.any() else within
         found = found._replace(wrong_shares=wrong)
     answers = (found.answer, right) if case.valid else (None,)
-    answer = False if False in answers else True if all(answers) else None
+    within = True if all(answers) else None
+    answer = False if False in answers else within
     remarks = found.remarks
     harmless = [None, "light modes"]  # where all modes but one are light there is nothing to compare
     if case.sample.weight is not None and right:
@@ -429,9 +445,9 @@ def measure(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generat
 def _measured(case: Case, known: CaseModes, tested: Tested, rng: np.random.Generator) -> Measured:
     """What walkers and weights say of the density, not yet compared with the tolerance.
 
-    Walkers do not start at improbable draws, unless all are; the means and sds are those of all draws. Where
-    the shape is wrong, the shares of the density are those that the walkers imply, not the draws; walkers
-    that remember where they started do not know them either.
+    Walkers start at tested and held-out draws, not at improbable ones, unless all are; the means and sds of
+    the draws are those of all. Where the shape is wrong, the shares of the density are those that the walkers
+    imply, not the draws; walkers that remember where they started do not know them either.
     """
     table = None if tested.weights is None else tested.weights.mode_table
     unknown = len(known.modes) > 1 and table is None

@@ -41,8 +41,8 @@ NOT_EXAMINED = {
     "agreement": "whether the chains agree: there are too few blocks to compare",
     "moments": "location, spread and correlation: this requires about {least} independent draws",
     "some draws": "the shape at all of the {n} draws: the kernel test costs n^2 and looked at some of them",
-    "limit": "what more than {limit:,} evaluations of the density would show: `max_evaluations={enough}, "
-    "max_seconds=None` would be enough",
+    "limit": "what more than {limit:,} evaluations of the density would show: about {usual:,} are usual, and "
+    "hard densities take more; `max_evaluations={usual}, max_seconds=None` allows as many",
 }
 REASONS = {  # why a non-rejection is inconclusive, and what to do about it
     "swapped axes": (
@@ -242,7 +242,7 @@ ADVICE = {
     "mode shares of the density",
     "weighted shape": "check the weighted draws: tests of the shape reject too, and weights repair the mode "
     "shares alone; if these still reject, sample again from every mode (at `verdict.starting_points`)",
-    "stuck": "use a sampler that moves between modes, such as tempering or sequential Monte Carlo",
+    "few changes": "use a sampler that moves between modes, such as tempering or sequential Monte Carlo",
     "start chains": "start chains in every mode (at `verdict.starting_points`), then check again",
     "sample again": "sample again from every mode (at `verdict.starting_points`), then check again",
     "p / q": "weight the draws: `check(draws, target, log_weights=log_p - log_q)`",
