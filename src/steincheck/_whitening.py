@@ -47,9 +47,8 @@ def symmetric_roots(covariances: np.ndarray, *, floor: float = 0.0) -> Symmetric
         values = np.maximum(values, floor * values.max(axis=-1, keepdims=True)).clip(1e-280)
     spread = np.sqrt(values)[..., None, :]
     back = vectors.swapaxes(-1, -2)
-    return SymmetricRoots(
-        (vectors * spread) @ back, (vectors / spread) @ back, 0.5 * np.log(values).sum(axis=-1)
-    )
+    half_log_det = 0.5 * np.log(values).sum(axis=-1)
+    return SymmetricRoots((vectors * spread) @ back, (vectors / spread) @ back, half_log_det)
 
 
 def average_root(covariances: np.ndarray) -> np.ndarray:

@@ -145,9 +145,8 @@ def ksdagg_core(
     bandwidths = collection(z, aggregation.bandwidths, streams.bandwidth, evenly=sample.chain is not None)
     if blocks is None and sample.chain is not None and not callable(options.bootstrap):
         blocks = blocks_of_chains(sample, whiten, options.kernel, bandwidths)
-    fields, found = _aggregate(
-        [stack], sample, options, aggregation, bandwidths, streams, blocks=blocks, modes=modes
-    )
+    known = {"blocks": blocks, "modes": modes}
+    fields, found = _aggregate([stack], sample, options, aggregation, bandwidths, streams, **known)
     fields["units"] = "common" if modes is None else "per mode"
     n, dim = sample.x.shape
     return KsdaggResult(test="KSDAgg test", n=n, dim=dim, **fields), found

@@ -266,9 +266,8 @@ def pareto_k(log_weights: np.ndarray) -> float:
     if len(tail) < 5:
         return np.inf
     grid = 30 + int(len(tail) ** 0.5)
-    b = 1 / tail[-1] + (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (
-        3 * tail[int(len(tail) / 4 + 0.5) - 1]
-    )
+    quartile = tail[int(len(tail) / 4 + 0.5) - 1]
+    b = 1 / tail[-1] + (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile)
     k = np.log1p(-b[:, None] * tail).mean(axis=1)
     posterior = special.softmax(len(tail) * (np.log(-b / k) - k - 1))
     k_hat = np.log1p(-(posterior @ b) * tail).mean()

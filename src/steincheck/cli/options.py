@@ -72,9 +72,8 @@ def _add_modes(commands: Any) -> None:
 
 def _add_calibrate(commands: Any, tests: list[str]) -> None:
     about = "How often does a test reject samples? Its level, or its power against a wrong sampler."
-    command = _command(
-        commands, "calibrate", about, "--target model.py:target --sampler model.py:draw --n 500"
-    )
+    example = "--target model.py:target --sampler model.py:draw --n 500"
+    command = _command(commands, "calibrate", about, example)
     command.add_argument("--target", metavar="FILE.py:NAME", required=True, help="the density")
     command.add_argument("--n", type=int, required=True, metavar="N", help="draws per sample")
     about = "a function sample(n, rng) that returns n draws; models of steincheck.models need none"

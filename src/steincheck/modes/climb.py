@@ -212,9 +212,8 @@ def settle(density: CountedTarget, x: np.ndarray, width: np.ndarray) -> Stationa
         renewed = np.abs(np.log(learnt / width[rows])).max(axis=1) > 1
         width[rows] = learnt
         before = _newton(root[rows], score[rows])[0]
-        x[rows], value[rows], score[rows] = _newton_steps(
-            density, x[rows], value[rows], score[rows], root[rows]
-        )
+        here = (x[rows], value[rows], score[rows])
+        x[rows], value[rows], score[rows] = _newton_steps(density, *here, root[rows])
         decrement[rows] = _newton(root[rows], score[rows])[0]
         # After tiny steps the Hessian still belongs to the point; else it is made again.
         active[rows] = renewed | ((before > 1e-8) & (decrement[rows] < before))

@@ -48,9 +48,8 @@ def hold_out(
         held = np.flatnonzero(np.isin(owner, some))
     else:
         chains = [np.flatnonzero(chain == label) for label in labels]
-        held = np.concatenate(
-            [members[len(members) - round(size * len(members) / n) :] for members in chains]
-        )
+        last = [members[len(members) - round(size * len(members) / n) :] for members in chains]
+        held = np.concatenate(last)
     return held, np.setdiff1d(rows, held)
 
 
@@ -122,10 +121,8 @@ def search_from_draws(
     """
     extra = with_uniform(starts, box, 256, target.dim, rng)
     density = CountedTarget(target, budget)
-    if len(held):
-        found = search_modes(density, x[held], extra, rng, progress=progress)
-    else:
-        found = search_modes(density, x, extra, rng, from_points=False, progress=progress)
+    points = x[held] if len(held) else x
+    found = search_modes(density, points, extra, rng, from_points=len(held) > 0, progress=progress)
     return modes_with_mass(found, x[held], len(x))
 
 

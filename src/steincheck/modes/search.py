@@ -114,16 +114,9 @@ def find_modes(
     extra = with_uniform(*places, n_starts, target.dim, stream)
     sample = None if draws is None else to_unconstrained(draws, target, minimum=1)
     points = extra if sample is None else sample.values
-    modes = search_modes(
-        density,
-        points,
-        extra,
-        stream,
-        from_points=sample is not None,
-        max_modes=max_modes,
-        thoroughness=THOROUGH if thorough else USUAL,
-        progress=progress,
-    )
+    options: dict[str, Any] = {"from_points": sample is not None, "max_modes": max_modes}
+    options["thoroughness"] = THOROUGH if thorough else USUAL
+    modes = search_modes(density, points, extra, stream, **options, progress=progress)
     require_mode(modes)
     announce([*(() if sample is None else sample.warnings), *modes.warnings])
     return with_seed(modes, seed)
@@ -330,9 +323,8 @@ def _modes_record(state: Search, chosen: list[int]) -> Modes:
     Where the density goes on growing far above them, tops that are not smooth are places on the way there.
     """
     found = [state.peaks[k] for k in chosen]
-    grows = state.highest is not None and state.highest[0] > 10 + max(
-        [-np.inf, *(p.log_density for p in found)]
-    )
+    highest = max((peak.log_density for peak in found), default=-np.inf)
+    grows = state.highest is not None and state.highest[0] > 10 + highest
     found = [peak for peak in found if not (grows and peak.kind == "flat")]
     reason, message = (state.reason, words.SEARCH_ENDS[state.reason]) if found else _why_no_mode(state)
     search = ModeSearch(

@@ -268,9 +268,8 @@ def blocks_of_chains(sample: Sample, modes: Modes) -> Blocks | None:
     whiten = average_root(modes.covariances)
     z = whitened(sample.x, whiten)
     widths = median_squared_distance(z[:: -(-len(z) // 1000)]) * np.array([0.25, 1.0, 4.0])
-    blocks = chain_blocks(
-        sample.chain, [(z[None], (sample.scores @ whiten)[None])], IMQ(), widths, sample.weight
-    )
+    stack = (z[None], (sample.scores @ whiten)[None])
+    blocks = chain_blocks(sample.chain, [stack], IMQ(), widths, sample.weight)
     return moment_blocks(blocks, plain_features(sample, whiten), sample.chain)
 
 

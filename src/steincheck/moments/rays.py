@@ -136,8 +136,8 @@ class Suspects(NamedTuple):
     sd: np.ndarray
 
 
-def _suspects(x: np.ndarray, log_p: np.ndarray, modes: Modes, count: int = 10) -> Suspects:
-    """Where to look: coordinates farthest from their conditional mean, and those of the lowest draws."""
+def _suspects(x: np.ndarray, log_p: np.ndarray, modes: Modes) -> Suspects:
+    """Where to look: ten coordinates farthest from their conditional mean, and those of ten lowest draws."""
     precision = np.linalg.inv(modes.covariances)
     sd = np.diagonal(precision, axis1=1, axis2=2) ** -0.5
     owner = laplace_responsibilities(x, modes).argmax(axis=0)
@@ -146,7 +146,7 @@ def _suspects(x: np.ndarray, log_p: np.ndarray, modes: Modes, count: int = 10) -
         rows = owner == k
         distance[rows] = (x[rows] - modes.locations[k]) @ (precision[k] * sd[k])
     size = np.abs(distance)
-    last = min(count, len(x)) - 1
+    last = min(10, len(x)) - 1
     far = np.unravel_index(np.argpartition(-size, last, axis=None)[: last + 1], size.shape)
     low = np.argpartition(log_p, last)[: last + 1]
     row = np.concatenate([far[0], low])

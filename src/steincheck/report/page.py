@@ -228,9 +228,8 @@ def _figure(draw: Callable[..., object], caption: str, number: int, *, panels: i
     `draw` takes `ax`, or `axes` of several panels; `rows` have names at the side.
     """
     plt = pyplot()
-    ink = dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#101113"
-    )
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    ink = dict.fromkeys(inked, "#101113")
     # the reader's own fonts show letters that Matplotlib's lack: text stays text
     fonts = {"svg.fonttype": "none", "font.size": 10.5, "axes.labelsize": 10.5, "legend.fontsize": 9.5}
     style: dict[Any, Any] = {**ink, **fonts, "svg.hashsalt": "steincheck"}

@@ -36,7 +36,10 @@ MAX_SKEWNESS = 0.25  # of a sum of scores: beyond it tests lose their level ("sk
 
 
 class Streams(NamedTuple):
-    """One random stream per stage, so that a change of one stage leaves the others alone."""
+    """One random stream per stage, so that a change of one stage leaves the others alone.
+
+    In one place it does not: FSSD draws its locations from `blocks`, before the blocks.
+    """
 
     bandwidth: np.random.Generator
     bootstrap: np.random.Generator

@@ -47,10 +47,10 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     return [*lines, "", run]
 
 
-def shown_findings(findings: Sequence[Finding], most: int = 7) -> list[str]:
-    """The first findings, and how many more there are."""
-    more = len(findings) - most
-    texts = [finding.text for finding in findings[:most]]
+def shown_findings(findings: Sequence[Finding]) -> list[str]:
+    """The first seven findings, and how many more there are."""
+    more = len(findings) - 7
+    texts = [finding.text for finding in findings[:7]]
     return [*texts, f"and {count_text(more, 'more finding')}: `verdict.findings`"] if more > 0 else texts
 
 
@@ -96,7 +96,8 @@ def test_table(verdict: Verdict) -> TextTable:
         pvalues = (result.pvalue, np.nan if unknown else adjusted)
         texts = [pvalue_text(p, smallest=result.at_floor).removeprefix("= ") for p in pvalues]
         out_of_reach = len(verdict.tests) * result.pvalue_floor > verdict.alpha
-        fits = False if adjusted <= verdict.alpha else None if unknown or out_of_reach else True
+        unless_rejected = None if unknown or out_of_reach else True
+        fits = False if adjusted <= verdict.alpha else unless_rejected
         rows.append((names[key], *texts, ANSWERS[fits]))
     return TextTable(("what was tested", "p", "adjusted", ""), "<>><", rows)
 

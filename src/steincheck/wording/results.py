@@ -193,10 +193,10 @@ def _subjects(feature: MomentFeature) -> list[str]:
     return [name + which for name in names] or [f"principal {feature.basis}"]
 
 
-def feature_lines(features: Sequence[MomentFeature], most: int = 5) -> list[str]:
-    """The significant features of a printed result."""
-    lines = [f"{describe_feature(feature)} (t = {feature.t:.1f})" for feature in features[:most]]
-    more = len(features) - most
+def feature_lines(features: Sequence[MomentFeature]) -> list[str]:
+    """The first five significant features of a printed result."""
+    lines = [f"{describe_feature(feature)} (t = {feature.t:.1f})" for feature in features[:5]]
+    more = len(features) - 5
     return [*lines, f"and {more} more in `features`"] if more > 0 else lines
 
 
