@@ -86,9 +86,8 @@ def test_paper_collection_and_default_collection():
 class TestPerturbed:
     def test_statistics_are_those_of_the_single_tests(self):
         x = bimodal_draws(0.4, 300, np.random.default_rng(5))
-        result = pksdagg_test(
-            x, bimodal(), modes=BIMODAL_MODES, bandwidths=[9.0, 30.0], theta=[0.8, 1.2], rng=0
-        )
+        options = {"modes": BIMODAL_MODES, "bandwidths": [9.0, 30.0], "theta": [0.8, 1.2]}
+        result = pksdagg_test(x, bimodal(), **options, rng=0)
         assert result.statistics.shape == (4,)
         plain = sc.ksd_test(x, bimodal(), kernel=sc.IMQ(9.0), rng=0)
         assert result.statistics[0] == pytest.approx(plain.statistic, rel=1e-9)

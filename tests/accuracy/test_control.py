@@ -129,9 +129,8 @@ def test_a_drift_within_the_window_widens_the_interval():
 
 def moments_of(value, error):
     value, error = np.array(value), np.array(error)
-    return control.Moments(
-        Estimate(value, error, 0 * error, np.full(value.shape, 49.0)), np.zeros(value.shape[1])
-    )
+    estimate = Estimate(value, error, 0 * error, np.full(value.shape, 49.0))
+    return control.Moments(estimate, np.zeros(value.shape[1]))
 
 
 def test_windows_count_together_where_they_agree():

@@ -216,9 +216,8 @@ def test_probabilities_of_far_gaussians_are_their_weights():
     target, modes = mixture(*FAR)
     x = draw(FAR, 500, np.random.default_rng(0))
     found = orbits.carry_to_anchors(as_sample(x, target), target, mode_anchors(modes))
-    np.testing.assert_allclose(
-        orbits.count_moments(found).probabilities, np.tile(FAR[2], (500, 1)), atol=0.02
-    )
+    probabilities = orbits.count_moments(found).probabilities
+    np.testing.assert_allclose(probabilities, np.tile(FAR[2], (500, 1)), atol=0.02)
     np.testing.assert_array_equal(found.mode, np.abs(x - modes.locations.ravel()).argmin(axis=1))
 
 

@@ -113,9 +113,8 @@ def test_sensor_draws_agree_with_importance_sampling():
     assert effective > 100_000
 
     def features(x, labels):
-        return np.concatenate(
-            [np.eye(8)[labels], x, x**2, x[:, :-1] * x[:, 1:], x[:, :-3] * x[:, 3:]], axis=1
-        )
+        products = [x**2, x[:, :-1] * x[:, 1:], x[:, :-3] * x[:, 3:]]
+        return np.concatenate([np.eye(8)[labels], x, *products], axis=1)
 
     exact, weighted = features(x, labels), features(y, models.sensor_labels(y))
     mean = w @ weighted / w.sum()

@@ -51,9 +51,8 @@ def test_modes_far_away_in_any_coordinates(matrix):
     order = np.linalg.norm(found - MEANS[:, None], axis=2).argmin(axis=1)
     assert sorted(order) == [0, 1, 2]
     np.testing.assert_allclose(found[order], MEANS, atol=1e-3)
-    np.testing.assert_allclose(
-        inverse @ modes.covariances[order] @ inverse.T, COVARIANCES, rtol=1e-3, atol=1e-2
-    )
+    covariances = inverse @ modes.covariances[order] @ inverse.T
+    np.testing.assert_allclose(covariances, COVARIANCES, rtol=1e-3, atol=1e-2)
     np.testing.assert_allclose(modes.laplace_weights[order], WEIGHTS, rtol=1e-3)
     assert modes.search.reason == "complete"
 

@@ -16,9 +16,8 @@ def accuracy_of(draws_mean, *, rough=False, standard_error=0.01, has_sd=True):
 def test_errors_are_in_sds_of_the_density():
     found = accuracy_of(2.0)
     assert (found.mean_error, found.sd_error) == (0.5, 0.0)
-    np.testing.assert_allclose(
-        found.mean_error_interval, 0.5 + 0.01 * 1.959964 * np.array([-1, 1]), rtol=1e-6
-    )
+    ends = 0.5 + 0.01 * 1.959964 * np.array([-1, 1])
+    np.testing.assert_allclose(found.mean_error_interval, ends, rtol=1e-6)
     np.testing.assert_allclose(found.sd_interval, 2.0)
     heavy = accuracy_of(2.0, has_sd=False)
     assert np.isnan([heavy.sd, heavy.sd_error, *heavy.sd_error_interval]).all()

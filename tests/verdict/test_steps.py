@@ -49,10 +49,9 @@ def test_the_second_look_adds_nothing_to_the_level(m):
 
     Given k of 999 replicates beyond the statistic, that p-value is Beta(k + 1, 1000 - k).
     """
-    k = np.arange(999)
-    below = (k + 1) / 1000 <= 0.05 / m
+    below = np.arange(1, 1000) / 1000 <= 0.05 / m
     rejects = below.astype(float)
-    for i in k:
+    for i in range(999):
         tests = {"a": GofResult("a", 0.0, (i + 1) / 1000, np.zeros(999), 100, 2)}
         if close_to_level(combine(tests | results({str(j): 1.0 for j in range(1, m)}), 0.05)):
             rejects[i] = stats.betabinom.cdf(np.floor(10_000 * 0.05 / m) - 1, 9999, i + 1, 1000 - i)

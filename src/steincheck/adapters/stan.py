@@ -169,9 +169,8 @@ class StanModel:
         self._functions.steincheck_new.restype = ctypes.c_void_p
         self._functions.steincheck_names.restype = ctypes.c_long
         message = ctypes.create_string_buffer(4096)
-        self._model = ctypes.c_void_p(
-            self._functions.steincheck_new(data.encode(), message, ctypes.c_long(len(message)))
-        )
+        size = ctypes.c_long(len(message))
+        self._model = ctypes.c_void_p(self._functions.steincheck_new(data.encode(), message, size))
         if not self._model:
             raise ValueError(f"`data` do not fit the Stan program, Stan says: {_text(message)}")
         self.parameter_names = self._names(0)

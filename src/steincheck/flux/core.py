@@ -224,9 +224,8 @@ def _test_modes(case: FluxCase) -> FluxResult:
     group = exchange_groups(moments.covariance, moments.expected)
     table = mode_table(found, group, modes.locations, sample)
     if given_orbits(sample):
-        part = compare_given_orbits(
-            moments, modes.locations, case.variant, case.n_resamples, case.test_stream
-        )
+        how = (case.variant, case.n_resamples, case.test_stream)
+        part = compare_given_orbits(moments, modes.locations, *how)
     else:
         part = compare_in_blocks(sample, found, moments, table, case.n_resamples, case.test_stream)
     implied = np.where(np.isnan(table.implied), modes.laplace_weights, table.implied)

@@ -118,9 +118,8 @@ def sums_of_block_pairs(
     order = np.argsort(block, kind="stable")
     widths = _as_bandwidths(bandwidths)
     dtype = np.float32 if (single_suffices(x, widths) if single is None else single) else np.float64
-    work = partial(
-        _sum_tiles, kernel=without_bandwidth(kernel), bandwidths=widths.astype(dtype), row_sums=row_sums
-    )
+    common = {"kernel": without_bandwidth(kernel), "bandwidths": widths.astype(dtype)}
+    work = partial(_sum_tiles, **common, row_sums=row_sums)
     weights = np.ones(len(block), dtype) if weight is None else np.asarray(weight)[order].astype(dtype)
     origin = x[0].mean(axis=0)
     tables = []
