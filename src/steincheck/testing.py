@@ -138,8 +138,7 @@ def _moving_batch(draws: DrawsLike, target: Target) -> np.ndarray:
     """The draws (n, d) in the coordinates of the target; an AssertionError if one does not vary."""
     batch = to_unconstrained(draws, target).values
     for k in np.flatnonzero(np.ptp(batch, axis=0) == 0):
-        name = target.coordinate_names[k]
-        raise AssertionError(f"the sampler does not move: {name} has one value in all {len(batch)} draws")
+        raise AssertionError(f"the sampler does not move {target.coordinate_names[k]}: all draws are alike")
     return batch
 
 

@@ -133,3 +133,9 @@ def test_pairs_show_the_parameters_of_the_findings_in_order():
         plot.pairs(x, target, coordinates=[5])
     with pytest.raises(ValueError, match=r"`axes` must have shape \(2, 2\)"):
         plot.pairs(x, target, coordinates=[0, 1], axes=given[:1])
+
+
+def test_names_of_the_draws_are_those_of_the_picture():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    verdict = sc.check({"alpha": x[:, 0], "beta": x[:, 1]}, standard_normal(2), rng=0)
+    assert plot.draws(x, target=standard_normal(2), verdict=verdict).get_xlabel() == "alpha"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,6 +191,8 @@ def scene_of(draws: Any, target: Target | None, verdict: Any, modes: Any, names:
     locations, covariances = as_pair(modes)
     if target is not None:
         require_target(target)
+        if verdict is not None and not (target.names or target.constrained_names):
+            target = replace(target, names=verdict.names)  # those of the draws, perhaps
     if draws is None and modes is not None:
         x = np.empty((0, np.shape(locations)[-1]))
     elif target is None:

@@ -318,7 +318,7 @@ class CountedTarget:
 
         With a limit of time the first batch has 8 points, later ones take a twentieth of it.
         """
-        budget = self.budget
+        budget, worked = self.budget, self.worked
         points = x.reshape(-1, x.shape[-1])
         output = np.full((len(points), *shape), np.nan)
         rows = np.flatnonzero(np.isfinite(points).all(axis=1))
@@ -330,8 +330,7 @@ class CountedTarget:
             part, rows = np.split(rows, [max(1, int(size))])
             begin, before = time.perf_counter(), budget.made
             try:
-                worked = self.worked.get(name)
-                output[part], raised = output_anywhere(name, function, points[part], shape, worked)
+                output[part], raised = output_anywhere(name, function, points[part], shape, worked.get(name))
             except OutOfBudget:  # for a score, or for points where the function may raise
                 budget.spent = True
                 break
@@ -339,7 +338,7 @@ class CountedTarget:
             budget.seconds_per_evaluation = min(budget.seconds_per_evaluation, seconds)
             self.raised = raised or self.raised
             for row in part[np.isfinite(output[part].reshape(len(part), -1)).all(axis=1)][:1]:
-                self.worked[name] = points[row]
+                worked[name] = points[row]
         return output.reshape(*x.shape[:-1], *shape)
 
 

@@ -248,8 +248,8 @@ def _advice(case: Case, tested: Tested, verdict: Verdict) -> list[str]:
     wrong_shares = bool(kinds & {"missing mode", "mode share"}) or repairable
     many = len(tested.improbable_rows) > USUAL_TOLERANCE * len(case.values)
     wrong_numbers = kinds & {"mean", "sd"} and not wrong_shares and "flow" not in kinds
-    still = any(finding.kind == "sd" and finding.estimate == 0 for finding in verdict.findings)
-    chance = wrong_numbers and not tested.rejected and not still  # outside the tolerance, no test finds why
+    # outside the tolerance, which no test finds wrong; an sd ratio of 0, draws that do not vary, is no chance
+    chance = wrong_numbers and not tested.rejected and all(one.estimate != 0 for one in verdict.findings)
     wrong_draws = "shape" in kinds or wrong_numbers or ("impossible draws" in kinds and many)
     independent = "unknown source" if case.sample.weight is None else "weighted"
     source = "chains" if chains else independent
