@@ -5,13 +5,7 @@ import pytest
 from harness import assert_level, assert_uniform, labelled_chains
 
 from steincheck.aggregate import collection
-from steincheck.chains.blocks import (
-    agreement,
-    autocorrelation_time,
-    autocovariance,
-    block_signs,
-    cut_blocks,
-)
+from steincheck.chains.blocks import agreement, autocorrelation_time, autocovariance, block_signs, cut_blocks
 from steincheck.stein.kernels import IMQ
 from steincheck.stein.quadratic import chain_blocks
 

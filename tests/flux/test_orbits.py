@@ -3,18 +3,7 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flux_problems import (
-    FAR,
-    NEAR,
-    TWO,
-    TWO_MODES,
-    arcs,
-    as_sample,
-    draw,
-    mixture,
-    odd_anchors,
-    stuck_chains,
-)
+from flux_problems import FAR, NEAR, TWO, TWO_MODES, arcs, as_sample, draw, mixture, odd_anchors, stuck_chains
 from harness import REFERENCE, assert_level, assert_power
 from scipy import stats
 

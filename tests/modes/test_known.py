@@ -9,13 +9,7 @@ from harness import numpy_mixture
 
 import steincheck as sc
 from steincheck.chains.reading import Sample
-from steincheck.modes.known import (
-    as_modes,
-    climb_from_draws,
-    hold_out,
-    known_modes,
-    search_from_draws,
-)
+from steincheck.modes.known import as_modes, climb_from_draws, hold_out, known_modes, search_from_draws
 from steincheck.modes.search import as_box
 from steincheck.target.evaluation import Budget
 
