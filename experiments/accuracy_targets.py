@@ -97,8 +97,8 @@ def sinh_arcsinh() -> targets.Model:
 
 
 registered("overlap", [[0.0, 0, 0], [3.0, 0, 0]], [1.0, 0.8], [0.6, 0.4])(mode_targets.gaussians)
-THREE = [[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]]
-registered("three_modes", THREE, [1.0, 0.7, 1.2], [0.5, 0.3, 0.2])(mode_targets.gaussians)
+THREE_MODES = ([[0.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 8.0, 4, 0]], [1.0, 0.7, 1.2], [0.5, 0.3, 0.2])
+registered("three_modes", *THREE_MODES)(mode_targets.gaussians)
 
 
 @registered("logistic_regression")

@@ -8,6 +8,8 @@ of positive and bounded parameters, on their own scale and by `unbounded`; the k
 independent draws whose scores are skew, modes given; the kernel test beside, and whether it warns. missing:
 50 draws of one mode of each multimodal target of experiments.mode_targets, modes searched. wrong: one thing
 is wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
+faulty: the widths of three modes are wrong by these factors; "covers" says that the 95 % interval of the
+density's sd holds it, for a coordinate along which the modes differ and for one along which they do not.
 hierarchy: draws of a mean-field Gaussian for 45 parameters; "in order" says that the first three findings are
 the parameters with the largest errors in order, or of errors less than .05 apart, and "sizes" that the
 intervals of these three hold the true size.
@@ -175,6 +177,19 @@ def wrong(target: sc.Target, sample: Sampler, n: int, rng: np.random.Generator, 
     return events(verdict) | {"named": any("x[0]" in finding.parameters for finding in verdict.findings)}
 
 
+def faulty(factors: tuple[float, ...], n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """Three Gaussians of which some are too wide or too narrow."""
+    target = accuracy_targets.case("three_modes").target
+    means, widths, shares = map(np.array, accuracy_targets.THREE_MODES)
+    k = rng.choice(len(means), size=n, p=shares)
+    x = means[k] + (widths * factors)[k, None] * rng.normal(size=(n, means.shape[1]))
+    verdict = check(x, target, rng, modes=means)
+    sd = np.sqrt(shares @ ((means - shares @ means) ** 2 + widths[:, None] ** 2))
+    low, high = np.transpose([item.sd_interval for item in verdict.accuracy])
+    covers = ((low <= sd) & (sd <= high)).tolist()
+    return {"misfit": verdict.fits is False, "covers x[0]": covers[0], "covers x[3]": covers[3]}
+
+
 def hierarchy(n: int, rng: np.random.Generator, repetition: int) -> Events:
     """The largest errors of a mean-field fit, by name and size."""
     known = accuracy_targets.case("hierarchical_counts")
@@ -213,6 +228,8 @@ def cases() -> Iterator[tuple[str, Case]]:
     for name in mode_targets.TARGETS:
         if name not in ONE_MODE:
             yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)
+    for factors in ((1.0, 1.3, 1.0), (1.3, 1.0, 0.7)):
+        yield f"faulty, widths times {factors}", Case(partial(faulty, factors), (1000,), 200)
     yield "hierarchy, d = 45", Case(hierarchy, (1000,), 40)
     for d in (5, 20, 50):
         for fault, sample in wrong_cases(d):
