@@ -257,7 +257,8 @@ def with_seed(modes: Modes, seed: int) -> Modes:
 def require_mode(found: Modes) -> None:
     """Raise if a search found no mode."""
     if not len(found):
-        raise ValueError("" if found.search is None else found.search.message)
+        why = "no mode found" if found.search is None else found.search.message
+        raise ValueError(f"{why}; give `modes`, or correct the density of `target`")
 
 
 def search_modes(
