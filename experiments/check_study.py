@@ -10,6 +10,8 @@ independent draws whose scores are skew, modes given; the kernel test beside, an
 is wrong with a Gaussian in d dimensions, 1000 draws; "named" says that its first coordinate is named.
 faulty: the widths of three modes are wrong by these factors; "covers" says that the 95 % interval of the
 density's sd holds it, for a coordinate along which the modes differ and for one along which they do not.
+seeds: whether two seeds give the same answer, for a Gaussian and one with an sd 1.1 times too large; "near"
+are samples whose p-value is below .2 and more than .005 away from the level.
 hierarchy: draws of a mean-field Gaussian for 45 parameters; "in order" says that the first three findings are
 the parameters with the largest errors in order, or of errors less than .05 apart, and "sizes" that the
 intervals of these three hold the true size.
@@ -190,6 +192,15 @@ def faulty(factors: tuple[float, ...], n: int, rng: np.random.Generator, repetit
     return {"misfit": verdict.fits is False, "covers x[0]": covers[0], "covers x[3]": covers[3]}
 
 
+def seeds(sd: float, n: int, rng: np.random.Generator, repetition: int) -> Events:
+    """A Gaussian sample, checked twice."""
+    x = rng.normal(size=(n, 2)) * (sd, 1.0)
+    first, other = (check(x, gaussian(2).target, rng, modes=np.zeros((1, 2))) for _ in range(2))
+    near = 0.005 < abs(first.pvalue - 0.05) < 0.15
+    same = first.fits is other.fits
+    return {"same": same, "near": near, "near, same": near and same}
+
+
 def hierarchy(n: int, rng: np.random.Generator, repetition: int) -> Events:
     """The largest errors of a mean-field fit, by name and size."""
     known = accuracy_targets.case("hierarchical_counts")
@@ -230,6 +241,8 @@ def cases() -> Iterator[tuple[str, Case]]:
             yield f"missing, {name}", Case(partial(missing, name), (mode_targets.N_HELD,), 3)
     for factors in ((1.0, 1.3, 1.0), (1.3, 1.0, 0.7)):
         yield f"faulty, widths times {factors}", Case(partial(faulty, factors), (1000,), 200)
+    yield "seeds, sd 1", Case(partial(seeds, 1.0), (300,), 400)
+    yield "seeds, sd 1.1", Case(partial(seeds, 1.1), (300,), 400)
     yield "hierarchy, d = 45", Case(hierarchy, (1000,), 40)
     for d in (5, 20, 50):
         for fault, sample in wrong_cases(d):
