@@ -127,7 +127,7 @@ def _read_text(text: str) -> Draws:
     try:
         values = np.loadtxt(body, delimiter=separator, comments=None, ndmin=2, quotechar='"')
     except ValueError as error:
-        what = str(error).partition("; use ")[0].rstrip(".")
+        what = str(error).partition("; ")[0].rstrip(".")
         raise ValueError(f"{what}, counted from the first draw; commas or blanks separate values") from None
     if header is None:
         return Draws(values)
