@@ -81,16 +81,20 @@ def test_a_dask_cluster_gives_the_same_pvalue_and_survives_the_loss_of_a_worker(
     """The worker is killed while it computes; before and after, the p-value is that of one process."""
     first, *_ = client.run(os.getpid).values()
 
+    done = threading.Event()
+
     def kill_when_busy():
-        while not any(client.has_what().values()):
-            time.sleep(0.005)
-        os.kill(first, signal.SIGKILL)
+        while not done.wait(0.002):
+            if any(client.processing().values()):  # all have the arrays by now
+                os.kill(first, signal.SIGKILL)
+                return
 
     with joblib.parallel_config(backend="dask"):
         agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
-        killer = threading.Thread(target=kill_when_busy)
+        killer = threading.Thread(target=kill_when_busy, daemon=True)
         killer.start()
         agree(sc.ksdagg_test(*problem, bootstrap="blocks", rng=0), alone)
+        done.set()
         killer.join()
     client.wait_for_workers(2, timeout=30)
     assert first not in client.run(os.getpid).values()
