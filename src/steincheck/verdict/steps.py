@@ -199,7 +199,8 @@ def modes_of_case(case: Case, box: np.ndarray | None, rng: np.random.Generator) 
     allowed = Budget(max(budget.left / 2, budget.left - later))
     found = search_from_draws(target, x, held, box, budget=allowed, progress=case.progress, rng=rng)
     budget.made += allowed.made
-    search: Any = found.search
+    search = found.search
+    assert search is not None
     remarks = [*remarks_of("warning", *found.warnings)]
     if len(held):
         remarks.append(not_examined("held-out draws", held=len(held), tested=len(tested)))
